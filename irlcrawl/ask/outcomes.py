@@ -58,9 +58,20 @@ def index_log(job: JobDir, bar_of: Callable[[], Bar]) -> None:
 def entries_of(
     job: JobDir, url: bytes, bar_of: Callable[[], Bar] = Bar, files: Files | None = None
 ) -> Iterator[LogEntry]:
-    """Every entry of a URL, oldest first. Damaged, OSError."""
+    """Every entry of a URL, oldest first, all in memory. Damaged, OSError."""
+    # Of visits the number counts: a repair puts the lines that it makes anew behind those that it could read.
+    yield from sorted(_entries_of(job, url, bar_of, files or Sectors()), key=_visit_of)
+
+
+def _visit_of(entry: LogEntry) -> int:
+    number = entry.notes.get("visit", "")
+    return int(number) if number.isdecimal() else 1
+
+
+def _entries_of(job: JobDir, url: bytes, bar_of: Callable[[], Bar], files: Files) -> Iterator[LogEntry]:
+    """As they stand in the log."""
     index = _index(job, bar_of)
-    files, log = files or Sectors(), os.fspath(job.crawl_log)
+    log = os.fspath(job.crawl_log)
     lines, until = _looked_up(job, index, log_index.of_url(url)) if index is not None else ([], 0)
     for _, line in lines:
         entry = _parsed(log, line)

@@ -19,7 +19,7 @@ from irlcrawl.base.job_files import SEEDS_STREAM
 from irlcrawl.base.keys import host_key, is_host, name_key, origin_of
 from irlcrawl.base.reasons import PASSING, Class, Reason
 from irlcrawl.base.rows import FACT, Robots
-from irlcrawl.base.url import host_of
+from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.config.keys import Config
 from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.frontier.dispatch.visits import Ending
@@ -78,7 +78,7 @@ def _endings(state: CrawlState, harvests: list[str]) -> dict[int, Ending]:
             read = batch.filter(batch["robots"] == Robots.RULES)
             delays.update(zip(read["host"].tolist(), read["crawl_delay"].tolist(), strict=True))
     found: dict[int, Ending] = {}
-    for host, (_, ended, fetch_s, reason) in _last_exchanges(state, harvests).items():
+    for host, (_, _, ended, fetch_s, reason) in _last_exchanges(state, harvests).items():
         throttled = reason == THROTTLED
         outcome: Outcome = "throttled" if throttled else "failed" if reason in _UNANSWERED else "ok"
         found[host] = Ending(ended, fetch_s, outcome, due.get(host) if throttled else None, delays.get(host))
@@ -113,19 +113,22 @@ def learn(state: CrawlState, politeness: Politeness, harvests: list[str]) -> Bat
             if robots != Robots.UNKNOWN and not (failed and robots == Robots.DENY):
                 pointer = (int(log), int(offset), int(length)) if length else None
                 record.learn_robots(int(robots), until, pointer, crawl_delay)
-    for host, (clock_host, ended, fetch_s, reason) in asked.items():
+    keys = state.config.politeness
+    site_of = SiteOf(state.config.scope.private_suffixes) if keys.gap_site_seconds > 0 or keys.unit == "site" else None
+    for host, (name, address, ended, fetch_s, reason) in asked.items():
         politeness.observe(
-            clock_host=clock_host, address=None, site=0, ended=ended, fetch_s=fetch_s,
+            clock_host=name_key(name.encode("ascii")), address=address,
+            site=0 if site_of is None else name_key(site_of(name).encode("ascii")), ended=ended, fetch_s=fetch_s,
             outcome="failed" if reason in _UNANSWERED and ended > learnt else "unreached",
             crawl_delay=records[host].crawl_delay,
         )  # fmt: skip
     return state_batch((host, records[host]) for host in facts) if facts else None
 
 
-def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[int, float, float, str]]:
-    """Host -> key of its clock, end, duration and reason of its last request. Those made elsewhere for its robots.txt
-    do not count: the clocks' log names them."""
-    found: dict[int, tuple[int, float, float, str]] = {}
+def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[str, str | None, float, float, str]]:
+    """Host -> its name, the address asked, end, duration and reason of its last request. Those made elsewhere for its
+    robots.txt do not count: the clocks' log names them."""
+    found: dict[int, tuple[str, str | None, float, float, str]] = {}
     for name in harvests:
         since = state.set_since(name)
         for batch in state.pool.section(name, "outcomes").scan(["host", "line"]):
@@ -135,9 +138,9 @@ def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[i
                 if entry.start_ms is None or not is_host(host, origin_of(entry.url)):
                     continue
                 ended = (entry.start_ms + entry.duration_ms) / 1000 + since
-                if ended > found.get(host, (0, 0.0))[1]:
-                    clock_host = name_key(host_of(entry.url).encode("ascii"))
-                    found[host] = (clock_host, ended, entry.duration_ms / 1000, entry.reason)
+                if host not in found or ended > found[host][2]:
+                    address = entry.notes.get("address")
+                    found[host] = (host_of(entry.url), address, ended, entry.duration_ms / 1000, entry.reason)
     return found
 
 

@@ -26,7 +26,9 @@ from irlcrawl.cluster.shipping import PIECE_BYTES
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.crawl import recovery
 from irlcrawl.crawl.loop import CrawlLoop
+from irlcrawl.frontier.politeness.clocks import REBOOT
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import LISTS
 from irlcrawl.rounds.fetch import harvests, recover
 from irlcrawl.rounds.fetch_list import Head, head_of
@@ -56,6 +58,7 @@ async def update(
         taken = lent is not None and lent.id == head.id
         if taken:
             recover(files, fetch, head, clock)
+            _keep_promises(files, fetch, state.job)
             _end_list(state, head, _bring(files, fetch, state.job, head, bar or Bar()))
         backs.append(Back(str(fetch.path), head.segment, taken))
     if any(back.taken for back in backs):
@@ -92,6 +95,17 @@ def _bring(files: Files, fetch: JobDir, job: JobDir, head: Head, bar: Bar) -> li
         _put(files, os.path.join(fetch.state, name), os.path.join(job.state, name), bar)
     files.fsync_dir(job.state)
     return sorted({file.stream for file in archives} | {(parse_harvest(name) or (0,))[0] for name in told})
+
+
+def _keep_promises(files: Files, fetch: JobDir, job: JobDir) -> None:
+    """Into JOB's leases.log goes what DIR's has: a fetch that was killed had requests in flight that no archive tells
+    of. After a reboot all clocks of JOB wait for their gap anyway."""
+    known, fetched = LeaseLog.read(files, job.leases), LeaseLog.read(files, fetch.leases)
+    promises = [promise for promise in fetched.promises if promise.kind != REBOOT]
+    if promises and not known.rebooted:
+        log = LeaseLog(files, job.leases)
+        log.roll(known.promises + promises)
+        log.close()
 
 
 def _end_list(state: CrawlState, head: Head, streams: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from drum import Catalog, Damaged, Files, UnknownVersion
@@ -38,6 +39,7 @@ from irlcrawl.config.toml import load_stored
 from irlcrawl.crawl import history
 from irlcrawl.frontier.state import formats
 from irlcrawl.frontier.state.harvested import Reach, missing, not_closed, reach_of, shortened
+from irlcrawl.frontier.state.hosts import OP_STATE
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.frontier.state.runs import LISTS, Lent
 from irlcrawl.frontier.state.start_checks import (
@@ -255,15 +257,15 @@ class Fsck:
 
     def _rules(self, reading: Reading) -> Findings:
         """The texts that host records point to are there, as far as they are still used."""
-        now = self.now() - reading.clock_set
-        for bucket in reading.hosts.buckets:
-            for batch in reading.hosts.scan(bucket):
-                used = batch.filter((batch["rules_length"] > 0) & (batch["robots_until"] > now))
-                pointers = zip(*(used[name].tolist() for name in ("rules_log", "rules_offset", "rules_length")))
-                for pointer in pointers:  # one a host whose rules are in use
-                    path = os.path.join(reading.job.state, rules_log_name(pointer[0]))
-                    if path not in self.damaged and not self._is_text(pointer):
-                        yield Finding(True, path, pointer[1], "a host's robots.txt should be here, and is not")
+        now, hosts = self.now() - reading.clock_set, reading.hosts
+        merged = (batch for bucket in hosts.buckets for batch in hosts.scan(bucket))
+        for batch in chain(merged, hosts.waiting(OP_STATE)):
+            used = batch.filter((batch["rules_length"] > 0) & (batch["robots_until"] > now))
+            pointers = zip(*(used[name].tolist() for name in ("rules_log", "rules_offset", "rules_length")))
+            for pointer in pointers:  # one a host whose rules are in use
+                path = os.path.join(reading.job.state, rules_log_name(pointer[0]))
+                if path not in self.damaged and not self._is_text(pointer):
+                    yield Finding(True, path, pointer[1], "a host's robots.txt should be here, and is not")
 
     def _is_text(self, pointer: tuple[int, int, int]) -> bool:
         """Whether a text of that length is there: in a log that ends before, is gone or is another's, none is."""

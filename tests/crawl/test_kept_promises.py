@@ -162,7 +162,7 @@ def test_a_throttle_that_was_told_counted_again_when_its_worker_died(
     """Of an earlier visit the same harvest may know, too: the last exchange says how the last one ended."""
     host = host_key(b"http://b.test", 0)
     monkeypatch.setattr(recovery, "_throttled", lambda state, name: iter([(b"http://b.test/0", 0, 105.0)]))
-    monkeypatch.setattr(recovery, "_last_exchanges", lambda state, names: {host: (1, 110.0, 0.5, reason)})
+    monkeypatch.setattr(recovery, "_last_exchanges", lambda state, names: {host: ("a.test", None, 110.0, 0.5, reason)})
     monkeypatch.setattr(recovery, "recover_stream", lambda *known: recovery.Recovered(["a"]))
     state = Mock()
     state.pool.section.return_value.scan.return_value = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,41 @@ def test_gaps_hold_from_crawl_to_fetch_to_crawl(crawl: Rounds) -> None:
         host = url.split("/")[2]
         assert at - last.get(host, 0.0) >= crawl.config.politeness.gap_host_seconds
         last[host] = at
+
+
+@pytest.mark.parametrize("shared", ["address", "site"])
+def test_gaps_of_addresses_and_sites_hold_from_fetch_to_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str
+) -> None:
+    """Only the host that a fetch asked last was left alone: the crawl asked another one of its site at once."""
+    names = [f"{letter}.test" if shared == "address" else f"{letter}.s.test" for letter in "abc"]
+    crawl = Rounds(tmp_path / "job", Web({}), [f"http://{name}/" for name in names], monkeypatch)
+    for name in names:
+        crawl.web.answers |= Web(star(name, 4)).answers
+        crawl.names.answers[name] = "10.0.0.1" if shared == "address" else f"10.0.0.{names.index(name) + 2}"
+    setattr(crawl.config.politeness, f"gap_{shared}_seconds", 20.0)
+    crawl.seed()
+    crawl.fetch(*crawl.generate(urls=1), "first")
+    crawl.update("first")
+    assert crawl.run() == ExitCode.DONE
+    times = [at for at, _ in crawl.web.log]
+    assert min(later - at for at, later in pairwise(times)) >= 20.0
+
+
+def test_a_request_that_was_in_flight_when_a_fetch_was_killed_counts_for_the_crawl(crawl: Rounds) -> None:
+    """No archive tells of it: the crawl that took the fetch in as it was asked the same host at once."""
+    crawl.config.politeness.gap_host_seconds = 5.0
+    crawl.seed()
+    (made,) = crawl.generate()
+    crawl.on_request = lambda url: len(crawl.web.log) == 3 and crawl.kill()
+    with pytest.raises(Killed):
+        crawl.fetch(made, "first")
+    crawl.on_request = lambda url: None
+    host = crawl.web.log[-1][1].split("/")[2]
+    crawl.update("first")
+    assert crawl.run() == ExitCode.DONE
+    times = [at for at, url in crawl.web.log if url.split("/")[2] == host]
+    assert min(later - at for at, later in pairwise(times)) >= 5.0
 
 
 def sound(crawl: Rounds) -> None:

@@ -24,15 +24,18 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import harvest_name, rules_log_name
 from irlcrawl.cli import main
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.hosts import OP_STATE
+from irlcrawl.frontier.state.view import Reading
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import fsck
 from irlcrawl.upkeep.findings import Finding
 from irlcrawl.upkeep.fsck import Fsck
+from irlcrawl.upkeep.repair import repair
 from irlcrawl.worker.archive import log_parts, redo
 from irlcrawl.worker.harvest.rules_log import RulesLog
-from tests.crawl.virtual_crawl import START
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star
 from tests.upkeep import three_sites
-from tests.upkeep.conftest import Copy, rolling
+from tests.upkeep.conftest import Copy, rolling, save_config
 
 
 def findings(job: JobDir) -> list[Finding]:
@@ -381,3 +384,31 @@ def test_one_harvest_that_waits_is_told_as_one(copy: Copy, monkeypatch: pytest.M
         fsck, "harvests_from", lambda there, stream, number: [] if stream else [harvest_name(0, number)]
     )
     assert "harvests that the next start takes in: 1" in [one.what for one in Fsck(copy("done"), Bar()).run()]
+
+
+def test_rules_that_only_waiting_rows_point_to_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a crawl learnt of hosts waits for a merge for long: its robots.txt was gone and fsck found nothing, until a
+    merge came."""
+    web = Web(star("a.test", 60) | star("b.test", 5))
+    web.answers["http://b.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nDisallow: /1\n")
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/", "http://b.test/"], monkeypatch)
+    crawl.names.seconds["b.test"] = 8.0
+    crawl.on_request = lambda url: url == "http://b.test/" and crawl.kill()
+    with pytest.raises(Killed):
+        crawl.run()
+    crawl.on_request = lambda url: None
+
+    async def ends(crawl: Crawl) -> None:
+        assert crawl.loop is not None
+        crawl.loop.stop(ExitCode.INTERRUPTED)
+
+    assert crawl.run(ends) == ExitCode.INTERRUPTED, "what was recovered is committed, and waits"
+    job = save_config(crawl)
+    reading = Reading.open(job)
+    assert reading is not None and list(reading.hosts.waiting(OP_STATE))
+    for log in job.state.glob("robots-*.log"):
+        log.unlink()
+    found = [finding.what for finding in Fsck(job, Bar(), now=crawl.clock.now).run() if finding.damage]
+    assert found == ["a host's robots.txt should be here, and is not"]
+    repaired = list(repair(job, {str(job.state)}, crawl.clock, Bar()))
+    assert repaired and not [found for found in Fsck(job, Bar(), now=crawl.clock.now).run() if found.damage]

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from irlcrawl.ask.get import get
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.repair import repair
-from tests.crawl.test_revisits import changing, crawl_of, findings, visits_in_log, visits_in_state
+from tests.crawl.test_revisits import SITE, changing, crawl_of, findings, visits_in_log, visits_in_state
 from tests.crawl.virtual_crawl import Crawl
+from tests.upkeep.conftest import rolling
 
 
 def repaired(crawl: Crawl, damaged: set[str]) -> list[str]:
@@ -48,6 +50,17 @@ def test_beliefs_outlive_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
     assert findings(crawl) == [] and visits_in_log(crawl).total() >= again + 5
     assert visits_in_state(crawl) == visits_in_log(crawl)
+
+
+def test_get_gives_the_last_visit_though_lines_were_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a repair has lines that it made of archives behind the others: `get` gave a page as it was once."""
+    crawl = rolling(crawl_of(tmp_path, changing(), monkeypatch, pages=60), monkeypatch)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    pages = {f"{SITE}{number}": get(crawl.path, f"{SITE}{number}") for number in range(8)}
+    told = repaired(crawl, {f"{crawl.job().crawl_log}.1.gz"})
+    assert "0 made anew" not in told[0]
+    assert {url: get(crawl.path, url) for url in pages} == pages
 
 
 def test_pages_whose_rows_are_lost_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -261,6 +261,7 @@ class Clocks:
         self._forgotten = Forgotten()  # clocks forgotten before their last move was saved
         self._forgotten_told = 0  # how many of these were told as news
         self._coarse: dict[int, Coarse] = {}  # by kind, made when first needed
+        self._coarse_wait = 0.0  # the longest wait of a clock that is remembered coarsely
 
     def __len__(self) -> int:
         return len(self.table)
@@ -273,7 +274,10 @@ class Clocks:
         clock = table.find(kind, key)
         if clock == NONE:
             coarse = self._coarse.get(kind)
-            return table.make(kind, key, coarse.get(key) if coarse else 0.0)
+            clock = table.make(kind, key, coarse.get(key) if coarse else 0.0)
+            if coarse:
+                table.wait[clock] = self._coarse_wait  # without one, the next start would not keep what it promises
+            return clock
         if table.flags[clock] & Flag.IDLE:
             table.flags[clock] &= ~Flag.IDLE
             self.idle -= 1
@@ -299,6 +303,8 @@ class Clocks:
         if coarse:
             due[:] = [coarse.get(key) for key in distinct[unknown].tolist()]
         clocks[unknown] = table.make_many(kind, distinct[unknown], due)
+        if coarse:
+            view(table.wait)[clocks[unknown]] = self._coarse_wait
         flags = view(table.flags)
         idle = clocks[flags[clocks] & Flag.IDLE > 0]
         flags[idle] &= ALL_FLAGS ^ Flag.IDLE
@@ -343,6 +349,7 @@ class Clocks:
             soonest = kept[np.argsort(due[keep])][: len(kept) - self.idle_max // 2]
             for clock in soonest.tolist():
                 self._coarse.setdefault(table.kind[clock], Coarse()).put(table.key[clock], table.next[clock])
+                self._coarse_wait = max(self._coarse_wait, table.wait[clock])
             forgotten = np.concatenate([forgotten, soonest])
         self.idle -= len(forgotten)
         if len(forgotten):

@@ -16,7 +16,7 @@ from irlcrawl.base.clock import Clock
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, DOUBTFUL, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried, Robots
 from irlcrawl.base.url import PORTS, canonical, split
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import ROBOTS_FRESH_S_MAX, Config
 from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.web import tdmrep
 from irlcrawl.web.retry_after import THROTTLES
@@ -32,6 +32,9 @@ from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 TDM_AGAIN_SECONDS = 3600.0
+FRESH_GAPS, FRESH_SECONDS = 10, 600.0
+"""So many gaps and seconds a robots.txt lasts at least, where its visit has no room for a page: if it were stale by the
+time the host may be asked again, each visit would ask for nothing else."""
 """When a robots.txt is asked for again whose visit had no time for the tdmrep.json beside it."""
 
 
@@ -266,6 +269,11 @@ class Visit:
         visit has had its own."""
         return bool(self.lease.paces and self._requests)
 
+    def _room_for_a_page(self) -> bool:
+        """Whether a visit that has asked for robots.txt may wait for the next request."""
+        patience = self._patience if self.lease.patience is None else self.lease.patience
+        return not self.lease.paces and self._gap <= patience
+
     def _is_late(self) -> bool:
         return self.lease.begin_by is not None and self._clock.now() > self.lease.begin_by
 
@@ -399,6 +407,8 @@ class Visit:
                 state, self._rules = Robots.RULES, self._services.rules_of(rules_from, tdm)
             elif found is None:  # it could not be asked now
                 seconds = min(seconds, TDM_AGAIN_SECONDS)
+        if state is not Robots.DENY and not self._room_for_a_page():
+            seconds = max(seconds, FRESH_SECONDS, min(FRESH_GAPS * self._gap, ROBOTS_FRESH_S_MAX))
         until = self._clock.now() + seconds
         fact = {
             "robots": int(state),

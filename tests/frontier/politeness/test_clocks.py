@@ -80,6 +80,18 @@ def test_memory_is_bounded_and_a_forgotten_clock_is_never_early(moves: list[tupl
         assert due <= NOW or due_of(clocks, kind, key) >= due
 
 
+def test_a_clock_that_was_remembered_coarsely_keeps_its_promise_across_a_start() -> None:
+    """It had no wait, and a start lets no clock wait longer than that: a kill after so many hosts broke promises."""
+    clocks, keys = Clocks(idle_max=4), range(1, 40)
+    for _ in range(2):  # the second time most are made of what is remembered
+        clocks.open(NOW, [Promise(Kind.HOST, key, 5.0) for key in keys], rebooted=False)
+    many = clocks.use_many(Kind.HOST, np.array(keys, np.uint64), np.zeros(len(keys))).tolist()
+    clocks.moved(many)
+    again = Clocks()
+    again.load([clocks.delta(NOW)], NOW)
+    assert all(due_of(again, Kind.HOST, key) >= NOW + 5.0 for key in keys)
+
+
 USES = st.lists(st.tuples(st.integers(1, 9), st.sampled_from([0.0, 0.5, 7.0])), min_size=1, max_size=12)
 
 

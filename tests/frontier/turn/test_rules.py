@@ -67,6 +67,25 @@ def test_rules_that_records_point_to_stay_when_robots_fresh_seconds_is_lowered(
     assert log.exists()
 
 
+@pytest.mark.parametrize(("delay", "gap_site"), [(0, 0.0), (30, 0.0), (0, 1.0)])
+def test_rules_that_are_stale_before_the_host_may_be_asked_again_are_used_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: int, gap_site: float
+) -> None:
+    """Each visit asked for robots.txt and had no time for a page: the crawl never ended. Of a site with a gap, whose
+    other hosts wait, visits have less time."""
+    crawl = crawl_of(tmp_path / "job", monkeypatch, 20)
+    crawl.config.robots.fresh_seconds, crawl.config.politeness.gap_site_seconds = 1.0, gap_site
+    crawl.config.politeness.visit_seconds = 5.0 if delay or gap_site else 0.0
+    crawl.seeds += ["http://b.a.test/", "http://c.a.test/"]
+    for name in ("b", "c"):
+        crawl.web.answers[f"http://{name}.a.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nDisallow: /1\n")
+    crawl.web.answers[ROBOTS].body += b"Crawl-delay: %d\n" % delay
+    crawl.config.politeness.gap_host_seconds = 2.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    asked = [url for _, url in crawl.web.log]
+    assert asked.count(ROBOTS) < len(asked) / 4
+
+
 def test_logs_are_as_old_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set forward by three days, a start deleted logs that records still pointed to: fsck called that damage."""
     crawl = crawl_of(tmp_path / "job", monkeypatch, 0)
