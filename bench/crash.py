@@ -182,7 +182,7 @@ def archive(warcs: Path) -> tuple[dict[str, list[float]], int]:
                     field = record.rec_headers.get_header
                     url, when = field("WARC-Target-URI"), field("WARC-Date")
                     found[url].append(datetime.fromisoformat(when).timestamp())
-                    if record.rec_type in ("response", "revisit"):  # a mirror's page has the payload of another
+                    if record.rec_type == "response":
                         responses.add((url, when))
                     else:
                         references.append((field("WARC-Refers-To-Target-URI"), field("WARC-Refers-To-Date")))

@@ -31,6 +31,7 @@ from bench._sim.eyes import REAL, Eyes
 from bench._sim.fetch import Harvester, Leased
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import Warc, warc_name
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import Robots
 from irlcrawl.cluster import node, tcp
@@ -162,7 +163,8 @@ class Worker:
         for url, status in zip(self._web.urls(pages).tolist(), leased.status.tolist(), strict=True):
             notes = outcome_notes(Class.FETCHED if status > 0 else Class.FAILED, int(Reason.OK), hop=0, attempt=0)
             notes["address"] = "10.11.12.13"
-            notes["warc"] = f"irlcrawl+m1-20260102030405678-00001-s{self._stream:04d}.warc.gz@{logged % 10**9}+7654"
+            file = warc_name(Warc("irlcrawl+m1", "20260102030405678", 1, self._stream))
+            notes["warc"] = f"{file}@{logged % 10**9}+7654"
             entry = LogEntry(
                 logged, status, BODY_BYTES, url, "7+L", b"http://www.example.test/some/page", "text/html", self._stream,
                 logged - 100, 100, "sha1:" + f"{hash(url):032x}"[-32:].upper(), notes=notes,

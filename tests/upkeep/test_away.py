@@ -26,7 +26,9 @@ def test_a_link_to_an_archive_on_a_disk_that_is_away_ended_fsck(copy: Copy, tmp_
     assert (kept.warcs / path.name).read_bytes() == path.read_bytes(), "a relative link led elsewhere from there"
     disk.rename(tmp_path / "unmounted")
     for at in (job, kept):
-        assert not damage(at) and any("1 archives" in found.what and "are away" in found.what for found in findings(at))
+        assert not damage(at) and any(
+            "1 archive with" in found.what and " away: " in found.what for found in findings(at)
+        )
     assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
 
 
@@ -48,4 +50,4 @@ def test_archives_that_are_away_are_no_damage(copy: Copy) -> None:
     for path in gone:
         path.unlink()
     assert damage(job) == []
-    assert any("3 archives" in found.what and "are away" in found.what for found in findings(job))
+    assert any("3 archives with" in found.what and " away: " in found.what for found in findings(job))
