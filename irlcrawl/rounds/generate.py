@@ -83,7 +83,8 @@ async def generate(state: CrawlState, config: Config, clock: Clock, wish: Wish, 
     loop.bring_all()
     picks = _picks(loop, wish)
     while sum(pick.rows for pick in picks) < wish.urls:
-        if not await loop.turns.bring(wish.urls):
+        before = _waiting(state)
+        if not await loop.turns.bring(wish.urls) or _waiting(state) == before:
             break
         picks = _picks(loop, wish)
     made = _lend(state, loop, _spread(picks, wish.lists), clock.now() + wish.seconds, directory) if picks else []
@@ -92,6 +93,14 @@ async def generate(state: CrawlState, config: Config, clock: Clock, wish: Wish, 
     loop.stop(ExitCode.INTERRUPTED)
     await loop.run()
     return made
+
+
+def _waiting(state: CrawlState) -> tuple[int, ...]:
+    """What a turn that brings anything changes. Pages that are not worth a visit yet are looked at by each turn and
+    stay, and no time passes here."""
+    sites = state.sites
+    rows = (store.rows for store in (state.runs, state.calendar, state.rests, state.pages))
+    return (*rows, sites.queued_rows, sites.deferred_rows, sites.current, state.seen.pending_rows)
 
 
 def _finish(state: CrawlState, directory: str) -> None:

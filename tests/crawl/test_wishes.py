@@ -180,6 +180,22 @@ def test_without_tdmrep_json_a_host_reserves_nothing(
     assert web.pages_asked[TDM_URL] == asked and crawl.outcomes()[f"{SITE}/plain"] == ("fetched", "ok")
 
 
+def test_a_host_that_throttles_its_tdmrep_json_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Retry-After was not looked at: the page was asked for after the usual gap. What the file says holds later."""
+    web = site()
+    web.answers[TDM_URL] = Answer(200, {}, TDMREP)
+    asked = iter(range(100))
+    busy = Answer(429, {"retry-after": "300"})
+    web.moods["a.test"] = lambda url, now: busy if url == TDM_URL and not next(asked) else None
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    crawl.config.page.tdmrep = True
+    crawl.config.politeness.retry_after_max_seconds = 1000.0
+    assert crawl.run() == ExitCode.DONE
+    times = [at for at, _ in web.log]
+    assert web.log[1][1] == TDM_URL and times[2] - times[1] >= 300
+    assert {reason for _, reason in crawl.outcomes().values()} == {"ok", "http_error"}
+
+
 def test_tdmrep_json_counts_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves in the archive alone is made again from the unit of the robots.txt."""
     web = site()

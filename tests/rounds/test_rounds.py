@@ -22,6 +22,7 @@ from irlcrawl.base.job import JobError
 from irlcrawl.cli import main
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
+from irlcrawl.crawl.turns import Turns
 from irlcrawl.frontier.state import formats
 from irlcrawl.rounds.generate import Made
 from irlcrawl.terminal.progress import Bar
@@ -312,6 +313,23 @@ def test_pages_that_are_visited_again_are_in_lists_as_pages(crawl: Rounds) -> No
     crawl.update("again")
     assert formats.look(crawl.job().state).get("ledger")["visits"] == visits + made.urls
     sound(crawl)
+
+
+def test_generate_ends_where_the_frontier_is_full(crawl: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With frontier.when_full = drop each turn had too much in runs, of which it drops nothing, and called that a
+    move: it never ended."""
+    crawl.config.limits.pages = 8
+    assert crawl.run() == ExitCode.SIZE_LIMIT
+    crawl.config.frontier.bytes_max, crawl.config.frontier.when_full = 1, "drop"
+    turns, bring = iter(range(50)), Turns.bring
+
+    def counted(self: Turns, rows: int) -> Any:
+        next(turns)
+        return bring(self, rows)
+
+    monkeypatch.setattr(Turns, "bring", counted)
+    (made,) = crawl.generate(urls=1000)
+    assert crawl.fetch(made, "first").done == made.urls
 
 
 def test_no_list_is_made_while_machines_owe_what_they_fetched(

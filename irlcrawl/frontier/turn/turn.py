@@ -378,7 +378,7 @@ class Turn:
             if state.room_bytes < 0:
                 dropped += store.shed(self.writer(), self.edits, excess - dropped, drop)
         self.result.dropped = dropped
-        self.result.moved = True
+        self.result.moved = self.result.moved or dropped > 0  # what is in runs is not dropped
 
     def _bring(self, task: Task) -> None:
         """What is due in the calendar and in the rests, and as much from the queues as is wanted, past the hosts drum

@@ -428,14 +428,17 @@ class Visit:
             return self._outcome == "ok"
         self._outcome, self._reason = "failed", reason or Reason.ROBOTS_UNREACHABLE
         if fetched is not None and whole and fetched.status in THROTTLES:
-            self._outcome, self._reason = "throttled", Reason.THROTTLED
-            self._retry_after = judge(fetched, 0, self._config).retry_after
+            self._is_throttled(fetched)
         return False
+
+    def _is_throttled(self, fetched: Fetched) -> None:
+        self._outcome, self._reason = "throttled", Reason.THROTTLED
+        self._retry_after = judge(fetched, 0, self._config).retry_after
 
     async def _ask_tdmrep(self) -> str | None:
         """The lines of the host's tdmrep.json, each of its answers archived as a unit of its own; empty where it has
         none, or where robots.txt forbids it; None when it could not be asked in this visit, however long that may
-        wait."""
+        wait, or the host is too busy: then the visit is over."""
         url, patience = self._at_root(tdmrep.PATH), self._patience
         self._patience = float("inf")
         try:
@@ -453,6 +456,9 @@ class Visit:
                 url = target
         finally:
             self._patience = patience
+        if here and fetched is not None and fetched.reason is Reason.OK and fetched.status in THROTTLES:
+            self._is_throttled(fetched)
+            return None
         if (
             fetched is None
             or fetched.reason is not Reason.OK
