@@ -158,8 +158,9 @@ def fetch_a_round(story: Story) -> None:
         crawl.update(*draw.sample(names, len(names)))
         if draw.random() < 0.3:
             crawl.update(*names)
-    elif names:
+    elif names:  # it never comes back: what was fetched is fetched again
         story.put_back()
+        story.kills += 100
     story.check_requests()
     story.whole()
 
