@@ -21,6 +21,7 @@ from drum import Damaged, Files
 import pytest
 
 from bench._sim.virtual import VirtualLoop
+from irlcrawl.base import memory
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobDir
@@ -230,6 +231,8 @@ class Crawl:
         self.monkeypatch.setattr(service, "Worker", Worker)
         self.monkeypatch.setattr(service, "TICK_SECONDS", 1.0)  # so that an idle hour costs little
         self.monkeypatch.setattr(frontier_module, "TICK_S", 5.0)
+        # A month of virtual time would give back the memory of all tests before a million times.
+        self.monkeypatch.setattr(memory, "_find_trim", lambda: None)
         self._watch()
         self.monkeypatch.setattr(service, "AnchoredClock", lambda *anchor: self.clock)
 
