@@ -80,20 +80,16 @@ def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
     if b"<!--" in body:
         body = yield from sitemaps.uncommented(body)
     said: list[tuple[bytes, float]] = []
-    worked = 0
     for span in spans(_PAGE, body):
-        worked += ENTRY_COST + (span[1] - span[0] if span else 0)
-        if span is None or worked > STEP_BYTES:
-            worked = 0
-            yield
         if span is None:
+            yield
             continue
         address, found = _ADDRESS.search(body, *span[:2]), _PRIORITY.search(body, *span[:2])
         number = None if found is None else _NUMBER.fullmatch(found[1])
         if address is not None:
             said.append((address[1], min(float(number[1]), 1.0) if number else 0.5))
     highest = max((priority for _, priority in said), default=0.0)
-    base, ranked = Base(url, stored=True), dict[bytes, int]()
+    base, ranked, worked = Base(url, stored=True), dict[bytes, int](), 0
     for reference, priority in said:
         rank = min(int((highest - priority) / RANK_STEP + 1e-6), RANK_MAX)
         if not rank:
@@ -109,8 +105,20 @@ def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
 
 
 def spans(entry: re.Pattern[bytes], body: bytes) -> Iterator[tuple[int, int, str] | None]:
-    """(start, end, element) of each entry, as far as it is looked at, sitemaps.LINKS_MAX at most; None: a stop.
-    entry: its first group is the element's name."""
+    """(start, end, element) of each entry, as far as it is looked at, sitemaps.LINKS_MAX at most; None: a stop, at
+    least each STEP_BYTES. entry: its first group is the element's name."""
+    worked = 0
+    for span in _spans(entry, body):
+        worked += ENTRY_COST + (span[1] - span[0] if span else 0)
+        if span is None or worked > STEP_BYTES:
+            worked = 0
+            yield None
+        if span is not None:
+            yield span
+
+
+def _spans(entry: re.Pattern[bytes], body: bytes) -> Iterator[tuple[int, int, str] | None]:
+    """None: a stop of the search."""
     before, count = None, 0
     for match in sitemaps.elements(entry, body):
         if match is None:

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 
 from irlcrawl.base.steps import Steps
 from irlcrawl.base.url import Base
-from irlcrawl.worker.page.entries import ENTRY_COST, PREFIX, STEP_BYTES, TEXT, spans
+from irlcrawl.worker.page.entries import PREFIX, TEXT, spans
 
 STAMPED_LEAST = 8
 """Of so many entries or more, all are doubted if more than half have one date: a generator stamped them."""
@@ -31,13 +31,9 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     In steps."""
     base, found = Base(url, stored=True), dict[bytes, float]()
     dates: Counter[float] = Counter()
-    worked = 0
     for span in spans(_ENTRY, body):
-        worked += ENTRY_COST + (span[1] - span[0] if span else 0)
-        if span is None or worked > STEP_BYTES:
-            worked = 0
-            yield
         if span is None:
+            yield
             continue
         start, end, _ = span
         date = _DATE.search(body, start, end)
