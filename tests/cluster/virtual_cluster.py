@@ -142,7 +142,7 @@ class Machine:
         serving = asyncio.ensure_future(service.serve(theirs, self.path, self.cluster.files))
         serving.add_done_callback(lambda task: self.cluster._ended(stream, task))
         serving.add_done_callback(_tell)
-        self.cluster.socks[stream] = theirs
+        self.cluster.socks[stream] = theirs.dup()
         process = NodeProcess(serving, theirs)
         self.workers.append(process)
         return process, ours

@@ -62,16 +62,7 @@ def test_workers_that_cannot_work_are_not_replaced_for_ever(tmp_path: Path, monk
     def keep(worker: service.Worker, *unit: object) -> None:
         raise PermissionError(13, "Permission denied", "warcs")
 
-    add = crawl._add_worker
-
-    async def add_worker() -> None:
-        """A worker's process would end; here its pipe is closed."""
-        await add()
-        stream = max(crawl.socks)
-        crawl.tasks[-1].add_done_callback(lambda _: crawl.kill_worker(stream))
-
     monkeypatch.setattr(service.Worker, "keep", keep)
-    monkeypatch.setattr(crawl, "_add_worker", add_worker)
     assert crawl.run(linger, hours=1) == ExitCode.FAILED
     assert 0 < len(crawl.web.log) <= DEATHS_MAX
 

@@ -272,6 +272,8 @@ class Crawl:
                 task.cancel()
             if tasks:
                 loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            for stream in list(self.socks):
+                self._hang_up(stream)
             loop.close()
 
     def kill(self) -> None:
@@ -326,7 +328,7 @@ class Crawl:
         assert loop is not None
         (stream,) = loop.turns.begin_streams(1)
         ours, theirs = socket.socketpair()
-        self.socks[stream] = theirs
+        self.socks[stream] = theirs.dup()
         serving = asyncio.ensure_future(service.serve(theirs, self.path, self.files))
         serving.add_done_callback(lambda task: self._ended(stream, task))
         self.tasks.append(serving)
@@ -335,16 +337,21 @@ class Crawl:
         await loop.fleet.connect(worker, ours, loop.hello(stream))
 
     def _ended(self, stream: int, serving: asyncio.Task[None]) -> None:
-        """A process that ends by an error closes its end of the pipe; one that ended is killed by nobody."""
+        """The end of a process closes its end of the pipe."""
         self.running.pop(stream, None)
-        sock = self.socks.pop(stream, None)
-        if sock is not None and not serving.cancelled() and serving.exception() is not None:
-            sock.shutdown(socket.SHUT_RDWR)
+        self._hang_up(stream)
 
     def kill_worker(self, stream: int) -> None:
         """What it has on the disk stays; what it would have said is never heard."""
         self.running.pop(stream).cancel()
-        self.socks.pop(stream).shutdown(socket.SHUT_RDWR)
+        self._hang_up(stream)
+
+    def _hang_up(self, stream: int) -> None:
+        """Shut down, not only closed: a command that is just being started holds copies of all that is open here, for
+        milliseconds in which hours may pass."""
+        if (sock := self.socks.pop(stream, None)) is not None:
+            with sock:
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _watch(self) -> None:
         """Check every lease as it goes out: no row is out twice, also when the worker that had it is dead."""

@@ -55,7 +55,7 @@ class Rounds(Crawl):
             ours, theirs = socket.socketpair()
             serving = asyncio.ensure_future(service.serve(theirs, directory.path, self.files))
             serving.add_done_callback(lambda task: self._ended(stream, task))
-            self.socks[stream] = theirs
+            self.socks[stream] = theirs.dup()
             return _Process(serving), ours
 
         async def work() -> Told:
