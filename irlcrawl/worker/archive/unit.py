@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final
 
 from irlcrawl.base.rows import Carried
@@ -62,10 +63,14 @@ class Unit:
 
     def to_json(self) -> str:
         """One line of ASCII, without the URL (the record has it) and without fields at their default."""
-        own = {n: v for n in _FIELDS if (v := getattr(self, n)) != _DEFAULTS.get(n, _REQUIRED)}
+        values: dict[str, Any] = self.carried.to_json()
+        values.update(zip(_REQUIRED, _required_of(self), strict=True))
+        for name, value, default in zip(_OPTIONAL, _optional_of(self), _DEFAULTS, strict=True):
+            if value is not default and value != default:
+                values[name] = value
         if self.page is not None:
-            own["page"] = self.page.to_json()
-        return _encode(self.carried.to_json() | own)
+            values["page"] = self.page.to_json()
+        return _encode(values)
 
     @classmethod
     def from_json(cls, text: str | bytes, url: bytes) -> Unit:
@@ -87,13 +92,12 @@ class Unit:
             raise ValueError(f"not a unit: {error}") from None
 
 
-_REQUIRED: Final = object()
-_FIELDS: Final = tuple(f.name for f in fields(Unit) if f.name not in ("url", "carried", "page"))
-_KNOWN: Final = frozenset(_FIELDS)
-_DEFAULTS: Final[dict[str, Any]] = {
-    "duration_ms": 0, "retry_due": None, "robots": None, "detail": "", "address": "", "faults": "", "paces": None,
-    "size": None, "original": None, "holder": None, "away": False, "header": "", "wishes": "",
-}  # fmt: skip
+_OWN: Final = tuple(f for f in fields(Unit) if f.name not in ("url", "carried", "page"))
+_KNOWN: Final = frozenset(f.name for f in _OWN)
+_REQUIRED: Final = tuple(f.name for f in _OWN if f.default is MISSING)
+_OPTIONAL: Final = tuple(f.name for f in _OWN if f.default is not MISSING)
+_DEFAULTS: Final = tuple(f.default for f in _OWN if f.default is not MISSING)
+_required_of, _optional_of = attrgetter(*_REQUIRED), attrgetter(*_OPTIONAL)
 
 
 @dataclass(slots=True)
@@ -109,20 +113,26 @@ class Exchange:
     start: float = 0.0  # unix seconds: the request went out
     duration: float = 0.0  # seconds until the last byte of the response; replay gives it to the millisecond
     protocol: str = ""  # by its name in ALPN; empty: HTTP/1.1. Its header is as HTTP/1.1 would have carried it
+    _status: int = field(default=-1, init=False, repr=False, compare=False)
     _fields: list[tuple[bytes, bytes]] | None = field(default=None, init=False, repr=False, compare=False)
+    _firsts: dict[bytes, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)  # with _fields
     _decoded: tuple[bytes, bool] | None = field(default=None, init=False, repr=False, compare=False)
+    _begun: Steps[tuple[bytes, bool]] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def status(self) -> int:
         """The HTTP status; 0 when the status line has none."""
-        match = _STATUS.match(self.header)
-        return int(match[1]) if match else 0
+        if self._status < 0:
+            match = _STATUS.match(self.header)
+            self._status = int(match[1]) if match else 0
+        return self._status
 
     @property
     def fields(self) -> list[tuple[bytes, bytes]]:
         """(name in lower case, value) per header line in order; folded lines joined by a space, others skipped."""
         if self._fields is None:
             self._fields = self._read_fields()
+            self._firsts = dict(reversed(self._fields))
         return self._fields
 
     def _read_fields(self) -> list[tuple[bytes, bytes]]:
@@ -140,11 +150,14 @@ class Exchange:
 
     def values(self, name: bytes) -> list[bytes]:
         """Every value of one header (name in lower case), in order."""
-        return [value for n, value in self.fields if n == name]
+        fields = self.fields
+        return [value for n, value in fields if n == name] if name in self._firsts else []
 
     def value(self, name: bytes) -> bytes | None:
         """The first value of one header (name in lower case)."""
-        return next(iter(self.values(name)), None)
+        if self._fields is None:
+            _ = self.fields
+        return self._firsts.get(name)
 
     @property
     def coding(self) -> str:
@@ -158,8 +171,20 @@ class Exchange:
     def decoding(self, bytes_max: int) -> Steps[tuple[bytes, bool]]:
         """decoded(), in steps."""
         if self._decoded is None:
-            self._decoded = yield from decoding(self.body, self.coding, bytes_max)
+            if self._begun is None:
+                self._begun = decoding(self.body, self.coding, bytes_max)
+            self._decoded = yield from self._begun
         return self._decoded
+
+    def decoded_soon(self, bytes_max: int) -> bytes | None:
+        """The body of decoded(), if one step makes it; None: it takes more, and the rest is left to decoding()."""
+        if self._decoded is None and self._begun is None:
+            self._begun = decoding(self.body, self.coding, bytes_max)
+            try:
+                next(self._begun)
+            except StopIteration as done:
+                self._decoded = done.value
+        return None if self._decoded is None else self._decoded[0]
 
     @property
     def mime(self) -> str:

@@ -20,7 +20,7 @@ from irlcrawl.worker.page.interstitial import STATUSES, sign_of
 _PERMANENT_5XX = frozenset((501, 505))
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Verdict:
     cls: Class
     reason: Reason
@@ -49,7 +49,7 @@ def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = Fa
     if conditional and status == 304:
         return Verdict(Class.FETCHED, Reason.NOT_MODIFIED, status, True)
     if (exchange := fetched.exchange) is not None and status in STATUSES:
-        sign = sign_of(status, exchange.header, exchange.body)
+        sign = sign_of(status, exchange, config.fetch.decoded_bytes_max)
         if sign is not None:
             fetched.detail = sign.maker
             if sign.parked:

@@ -10,20 +10,14 @@ has nothing else.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-import brotlicffi
 import re2
-import zstandard
-from isal import isal_zlib
-
-from irlcrawl.web.coding import ZSTD_WINDOW_MAX
-from irlcrawl.web.damaged import ERRORS
 
 BODY_BYTES_MAX = 12 << 10
 """A longer body, as received, is a page."""
-HEAD_BYTES = 2048
-"""So much of a body, as received, is looked at."""
+HEAD_BYTES = 4096
+"""So much of a body, decoded, is looked at."""
 STUB_BYTES_MAX = 3000
 """A page that is no longer than this, decoded, has room for nothing beside a challenge."""
 PARKED = "parked"
@@ -68,9 +62,22 @@ def _any_mark() -> re2._Regexp[bytes]:
 
 _MARK = _any_mark()
 _HTML = (b"text/html", b"application/xhtml+xml")
-_FIELD = re.compile(rb"[ \t]*:[ \t]*([^\r\n]*)")
 _LINK = re.compile(rb"<(?:a|input|textarea|select)\b(?![^>]*\btype=[\"']?(?:hidden|submit))[^>]*>", re.IGNORECASE)
 _PERSON = re.compile(rb"robot|human|captcha|security check|verif", re.IGNORECASE)
+
+
+class Response(Protocol):
+    """What is asked of a response (worker/archive/unit.Exchange)."""
+
+    @property
+    def body(self) -> bytes:
+        """As received."""
+
+    def value(self, name: bytes) -> bytes | None:
+        """The first value of a header, its name in lower case."""
+
+    def decoded_soon(self, bytes_max: int) -> bytes | None:
+        """The body with its content coding undone; None if that takes long."""
 
 
 class Sign(NamedTuple):
@@ -84,32 +91,29 @@ class Sign(NamedTuple):
         return self.maker == PARKED
 
 
-def sign_of(status: int, header: bytes, body: bytes) -> Sign | None:
-    """What a response (its header, and its body as received) is in the place of a page; None: it is one."""
+def sign_of(status: int, response: Response, decoded_bytes_max: int) -> Sign | None:
+    """What a response is in the place of a page; None: it is one."""
     if status not in STATUSES:
         return None
-    fields = header.lower()
     for name, (maker, values) in _HEADERS.items():
-        if name in fields and _value(fields, name) in values:
+        value = response.value(name)
+        if value is not None and value.lower() in values:
             return Sign(maker)
-    if not 0 < len(body) <= BODY_BYTES_MAX or not _value(fields, b"content-type").startswith(_HTML):
+    body, mime = response.body, response.value(b"content-type")
+    if not 0 < len(body) <= BODY_BYTES_MAX or mime is None or not mime.lower().startswith(_HTML):
         return None
-    head = _decoded(body[:HEAD_BYTES], _value(fields, b"content-encoding"))
+    decoded = response.decoded_soon(decoded_bytes_max)
+    if decoded is None:  # no stand-in unpacks to so much
+        return None
+    head = decoded[:HEAD_BYTES]
     if _MARK.search(head) is None:
         return None
     maker = _maker(head, _BODIES)
-    if not maker and len(body) <= HEAD_BYTES and len(head) <= STUB_BYTES_MAX:
+    if not maker and len(decoded) <= STUB_BYTES_MAX:
         maker = _maker(head, _STUBS)
         if maker == "captcha" and (_LINK.search(head) or not _PERSON.search(head)):
             return None
     return Sign(maker) if maker else None
-
-
-def _value(fields: bytes, name: bytes) -> bytes:
-    """The value of a header in lower case; empty without one."""
-    at = fields.find(b"\n" + name)
-    match = _FIELD.match(fields, at + 1 + len(name)) if at >= 0 else None
-    return match[1].rstrip() if match else b""
 
 
 def _maker(head: bytes, table: tuple[tuple[str, bytes, bytes], ...]) -> str:
@@ -117,18 +121,3 @@ def _maker(head: bytes, table: tuple[tuple[str, bytes, bytes], ...]) -> str:
         if there in head and re.search(pattern, head, re.IGNORECASE):
             return maker
     return ""
-
-
-def _decoded(start: bytes, coding: bytes) -> bytes:
-    """What the start of a body unpacks to; as it came where that cannot be told."""
-    try:
-        if coding in (b"gzip", b"x-gzip"):
-            return bytes(isal_zlib.decompressobj(wbits=31).decompress(start, 2 * HEAD_BYTES))
-        if coding == b"br":
-            return bytes(brotlicffi.Decompressor().process(start, output_buffer_limit=2 * HEAD_BYTES))
-        if coding == b"zstd":
-            with zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX).stream_reader(start) as reader:
-                return reader.read(2 * HEAD_BYTES)
-    except ERRORS:
-        pass
-    return start

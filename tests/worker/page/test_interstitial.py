@@ -10,6 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.page.interstitial import BODY_BYTES_MAX, sign_of
 
 TEXT = b"<p>Lorem ipsum dolor sit amet, <a href=/x>consectetur</a> adipiscing elit.</p>\n"
@@ -35,7 +36,7 @@ def header(*lines: bytes, kind: bytes = b"text/html; charset=utf-8") -> bytes:
 
 
 def maker(body: bytes, *lines: bytes, status: int = 200, **kind: bytes) -> str:
-    found = sign_of(status, header(*lines, **kind), body)
+    found = sign_of(status, Exchange(b"", "", b"", header(*lines, **kind), body), 1 << 20)
     return "" if found is None else found.maker
 
 
