@@ -266,7 +266,8 @@ class Session:
 
     def _closed(self, worker: _Worker) -> None:
         worker.wire = None
-        self._task(self._gone(worker))
+        if not self._ended:  # nothing of this session is shipped any more, and nobody waits for its tasks
+            self._task(self._gone(worker))
 
     async def _gone(self, worker: _Worker) -> None:
         """A worker's process ended: all it wrote is shipped, and read again what it could not write."""
