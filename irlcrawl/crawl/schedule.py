@@ -26,7 +26,8 @@ RATE_S = 30.0
 STARTS_PER_PLACE_MAX = 16  # visits in one place that low water counts on
 RESTS_LATE_S = 10.0  # so much later may the end of a rest be noticed while there is other work
 EARLY_S = 60.0  # so long after a turn another may take pages before their dues, while something can be leased
-LOW_AGE_S = 0.05  # low water is looked at again after this long: it costs some microseconds per visit counted
+LOW_AGE_S, LOW_AGE_MAX_S = 0.05, 1.0  # low water is looked at again after this long, or ...
+LOW_AGE_S_PER_VISIT = 100e-6  # ... so much for each visit that is counted, as each costs one or two microseconds
 
 
 class Schedule:
@@ -101,7 +102,7 @@ class Schedule:
             starts = min(max(1.0, within / max(self._hosts.visit_seconds, 0.001)), STARTS_PER_PLACE_MAX)
             wanted = int(max(self._fleet.places, 1) * starts)
             self._low = self._hosts.visits_out + self._hosts.politeness.ready_pairs(within, wanted) < wanted
-            self._low_until = now + LOW_AGE_S
+            self._low_until = now + min(max(LOW_AGE_S, wanted * LOW_AGE_S_PER_VISIT), LOW_AGE_MAX_S)
         return self._low
 
     @property

@@ -127,6 +127,17 @@ def test_low_water_is_fewer_visits_than_the_workers_can_carry(ready: int, out: i
     assert world.schedule.low == world.should_turn() == low
 
 
+def test_a_look_at_thousands_of_visits_is_for_longer() -> None:
+    """At 20 looks a second to count 16,000 visits took a third of the loop's time."""
+    looks: list[int] = []
+    world = World(ready=1, queued=10, places=16_384)
+    world.dispatcher.politeness.ready_pairs = lambda within, limit: looks.append(limit) or 1  # type: ignore[attr-defined]
+    for _ in range(100):
+        assert world.schedule.low
+        world.clock.advance(LOW_AGE_S)
+    assert 5 <= len(looks) <= 6 and min(looks) > 10_000
+
+
 @pytest.mark.parametrize(
     ("visit_seconds", "wanted"), [(60.0, 8), (1.0, 16), (0.5, 32), (0.001, 8 * STARTS_PER_PLACE_MAX)]
 )
