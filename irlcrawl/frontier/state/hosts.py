@@ -9,6 +9,7 @@ points.
 from __future__ import annotations
 
 import ipaddress
+import socket
 import struct
 import sys
 from collections.abc import Iterable, Sequence
@@ -208,13 +209,17 @@ class HostRecord:
         if not self.family or self.address_until <= now:
             return None
         number = (self.address_hi << 64) | self.address_lo
-        text = str(ipaddress.IPv4Address(number) if self.family == 4 else ipaddress.IPv6Address(number))
+        if self.family == 4:
+            text = socket.inet_ntoa(number.to_bytes(4, "big"))
+        else:  # inet_ntop writes some of them otherwise
+            text = str(ipaddress.IPv6Address(number))
         return sys.intern(text)  # many hosts have the same
 
     def set_address(self, address: str, until: float) -> None:
-        parsed = ipaddress.ip_address(address)
-        number = int(parsed)
-        self.family = parsed.version
+        """address: text as `ipaddress` writes it."""
+        self.family = 6 if ":" in address else 4
+        packed = socket.inet_pton(socket.AF_INET6 if self.family == 6 else socket.AF_INET, address)
+        number = int.from_bytes(packed, "big")
         self.address_hi, self.address_lo, self.address_until = number >> 64, number & (2**64 - 1), until
 
     def answered(self, at: float) -> None:

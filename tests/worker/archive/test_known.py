@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from email.utils import formatdate
 
 from drum import Batch, Ragged
 
@@ -89,3 +90,10 @@ def test_a_page_is_asked_for_unconditionally(page: Known | None) -> None:
 def test_how_often_is_the_operators_choice() -> None:
     assert conditions(known(visits=15), 0) and conditions(known(visits=15), 15)
     assert not conditions(known(visits=15), 1) and not conditions(known(visits=15), 8)
+
+
+@given(st.integers(1, 2**32 - 1))
+def test_a_date_is_asked_for_as_http_writes_it(modified: int) -> None:
+    sha1 = bytes(20)
+    known = Known(1, 2.0**33, 0, modified=modified, flags=PageFlag.VALIDATOR, validators=sha1[8:])
+    assert conditions(known, 0) == (("If-Modified-Since", formatdate(modified, usegmt=True)),)

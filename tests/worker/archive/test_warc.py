@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import os
@@ -24,7 +25,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.worker.archive import redo
-from irlcrawl.worker.archive.record import member, new_id, stored_header, wire_header
+from irlcrawl.worker.archive.record import digest_text, member, new_id, sha1_of, stored_header, wire_header
 from irlcrawl.worker.archive.warc import Unit, WarcName
 from tests.worker.archive.support import (
     HEADER,
@@ -368,3 +369,9 @@ def test_an_exchange_tells_its_header_fields() -> None:
     assert exchange.values(b"a") == [b"1 2", b"3"]
     assert (exchange.value(b"none"), exchange.mime) == (None, "text/html")
     assert exchange_of(unit_of(), header=b"ICY\r\n\r\n").status == 0
+
+
+@given(st.binary(min_size=20, max_size=20))
+def test_a_digest_is_written_in_base32(sha1: bytes) -> None:
+    assert digest_text(sha1) == "sha1:" + base64.b32encode(sha1).decode()
+    assert sha1_of(digest_text(sha1)) == sha1
