@@ -90,7 +90,7 @@ class Scope:
     )  # fmt: skip
     opt_out_file: str = key(
         "", "File with hosts, sites, URLs and patterns whose owners want to be left alone: a line of kind, name, date "
-        "and reason each (README, Owners' wishes). Nothing of them is requested, what waits of them is "
+        "and reason each (docs/wishes.md). Nothing of them is requested, what waits of them is "
         "excluded (opted_out). It is read again when it changes. Empty: off.",
     )  # fmt: skip
     depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
