@@ -190,7 +190,7 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     archives, still_open = closed(job, Files())
     _note_open(bar, still_open)
     if packed := sum(archive.name.endswith(WARC_ZSTD) for archive in archives):
-        bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only (README)")
+        bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only")
     wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), args.title)
 
 

@@ -81,16 +81,17 @@ class Scope:
         [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
     )
     block: list[str] = key(
-        [], "Patterns (RE2 syntax) searched for anywhere in a URL. Nothing is requested of a URL that matches one of "
-        "them; it is excluded (blocked), also where it waits. `irlcrawl block --pattern` adds to it. Empty: off.",
+        [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is not requested "
+        "but excluded (blocked), even if it waits already. `irlcrawl block --pattern` adds to it. Empty: off.",
     )  # fmt: skip
     block_file: str = key(
-        "", "File of host names, one a line; # begins a comment. Nothing is requested of these hosts and those under "
-        "them; their URLs are excluded (blocked). It is read at each start, and again when it changes. Empty: off.",
+        "", "File of host names, one a line; # begins a comment. Nothing is requested from these hosts and the hosts "
+        "under them; their URLs are excluded (blocked). It is read at each start, and again when it changes. Empty: "
+        "off.",
     )  # fmt: skip
     opt_out_file: str = key(
-        "", "File with hosts, sites, URLs and patterns whose owners want to be left alone: a line of kind, name, date "
-        "and reason each (README, Owners' wishes). Nothing of them is requested, what waits of them is "
+        "", "File of hosts, sites, URLs and patterns whose owners want to be left alone; each line has kind, name, "
+        "date and reason (docs/wishes.md). Nothing that it names is requested, and waiting URLs that it names are "
         "excluded (opted_out). It is read again when it changes. Empty: off.",
     )  # fmt: skip
     depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
@@ -137,15 +138,15 @@ class Limits:
     )
     bytes: int = key(0, "Stop after this many bytes have been received (exit code 14). 0: off.", low=0)
     bytes_per_second: int = key(
-        0, "Most bytes of headers and bodies that come in each second, on average over a minute; bodies under way are "
-        "not cut for it. 0: off.", low=0,
+        0, "Most bytes of headers and bodies that the crawl receives each second, on average over a minute. Bodies "
+        "under way are not cut for it. 0: off.", low=0,
     )  # fmt: skip
     seconds: float = key(
         0.0, "Stop this many seconds after the crawl was started or resumed (exit code 15). 0: off.", low=0
     )
     wait_hours: float = key(
-        0.1, "Stop (exit code 15) when all URLs that are left rest after failures and for this many hours none was "
-        "fetched, failed or excluded. The same command goes on with them. 0: off, the crawl waits, maybe for days.",
+        0.1, "Stop (exit code 15) when every URL that is left rests after a failure, and none was fetched, failed or "
+        "excluded for this many hours. The same command goes on with them. 0: off; the crawl waits, maybe for days.",
         low=0,
     )  # fmt: skip
     pages_per_host: int = key(
@@ -161,8 +162,9 @@ class Limits:
 class Politeness:
     unit: str = key(
         "host", "Which names share the gap of a host, with all that lengthens it (gap_host_factor, Crawl-delay, "
-        "back-off, Retry-After): host (each name has its own), site (all hosts of a registrable domain), address (all "
-        "hosts at an address; none but those of shared_addresses overlap then).", choices=("host", "site", "address"),
+        "back-off, Retry-After). host: each name has its own. site: all hosts of a registrable domain share one. "
+        "address: all hosts at an address share one, and requests overlap only at shared_addresses.",
+        choices=("host", "site", "address"),
     )  # fmt: skip
     gap_host_seconds: float = key(
         1.0, "Least seconds between the end of a request to a host and the start of the next.", low=0, high=86_400
@@ -171,29 +173,29 @@ class Politeness:
         10.0, "A host's gap is also at least this many times the duration of its last fetch. 0: off.", low=0, high=1000
     )
     gap_host_max_seconds: float = key(
-        300.0, "Most seconds that gap_host_factor makes of a gap. Crawl-delay and back-off are not bounded by this.",
+        300.0, "Longest gap in seconds that gap_host_factor can make. It does not bound Crawl-delay and back-off.",
         low=0,
     )  # fmt: skip
     crawl_delay_max_seconds: float = key(
-        3600.0, "Longest Crawl-delay that is kept, in seconds; a longer one counts as this. 0: none is kept.",
-        low=0, high=CRAWL_DELAY_S_MAX,
+        3600.0, "Longest Crawl-delay that is kept, in seconds; a longer one counts as this. 0: off, no Crawl-delay is "
+        "kept.", low=0, high=CRAWL_DELAY_S_MAX,
     )  # fmt: skip
     gap_address_seconds: float = key(
-        0.5, "Least seconds between the end of a request to an address and the start of the next. The address of many "
-        "sites begins with this gap. 0: off.", low=0, high=86_400,
+        0.5, "Least seconds between the end of a request to an address and the start of the next. An address that "
+        "many sites share begins with this gap. 0: off.", low=0, high=86_400,
     )  # fmt: skip
     gap_site_seconds: float = key(
         0.0, "Least seconds between the end of a request to a site and the start of the next, however few hosts the "
-        "site has. 0: gap_site_hosts says it.", low=0,
+        "site has. 0: off; gap_site_hosts still holds.", low=0,
     )  # fmt: skip
     gap_site_hosts: int = key(
-        5, "A site with more hosts in memory than this is asked no more often than this many hosts may be: at least "
-        "gap_host_seconds divided by this lie between the starts of two requests. 0: off.", low=0, high=10_000,
+        5, "A site with more hosts in memory than this is asked no more often than this many hosts may be: its "
+        "requests start at least gap_host_seconds divided by this number apart. 0: off.", low=0, high=10_000,
     )  # fmt: skip
     shared_address_sites: int = key(
-        8, "An address at which hosts of about so many sites were met is shared: its requests may overlap, and the gap "
-        "between their starts is learnt. It shrinks while the address answers, and doubles when several sites "
-        "throttle, fail or slow down. 0: only shared_addresses are shared.", low=0, high=16,
+        8, "An address at which hosts of about this many sites were met is shared: its requests may overlap, and the "
+        "gap between their starts is learnt. It shrinks while the address answers, and doubles when several sites "
+        "throttle, fail or slow down. 0: off; only shared_addresses are shared.", low=0, high=16,
     )  # fmt: skip
     shared_addresses: list[str] = key(
         [], "Networks (CIDR) whose addresses are known to be shared by many sites. They begin with "
@@ -213,8 +215,8 @@ class Politeness:
     )  # fmt: skip
     time_zone: str = key("UTC", "Time zone of hours, such as Europe/Berlin.")
     visit_seconds: float = key(
-        5.0, "Length of a visit in seconds: it holds as many URLs of its host as fit into this time with their gaps.",
-        low=0,
+        5.0, "Length of a visit in seconds: a visit holds as many URLs of its host as fit into this time with their "
+        "gaps.", low=0,
     )  # fmt: skip
     visit_urls_max: int = key(64, "Most URLs in a visit.", low=1, high=1000)
     horizon_seconds: float = key(
@@ -225,12 +227,13 @@ class Politeness:
         "connection, 429, 5xx except 501 and 505).", low=0, high=100,
     )  # fmt: skip
     retry_delay_seconds: float = key(
-        60.0, "Seconds before a URL is requested again for the first time, four times as long for each further time, "
-        "at most rest_max_seconds.", low=0,
+        60.0, "Seconds before a URL is requested again after its first failure. Each further failure makes the time "
+        "four times as long, up to rest_max_seconds.", low=0,
     )  # fmt: skip
     rest_seconds: float = key(
-        60.0, "Seconds for which a host rests that does not answer, has no address or whose robots.txt cannot be had; "
-        "twice as long after each further failure, at most rest_max_seconds. Its URLs wait on the disk.", low=0.1,
+        60.0, "Seconds for which a host rests if it does not answer, has no address, or has a robots.txt that cannot "
+        "be had. Each further failure doubles the rest, up to rest_max_seconds. The host's URLs wait on the disk.",
+        low=0.1,
     )  # fmt: skip
     rest_max_seconds: float = key(
         86_400.0, "Longest rest of a host or a URL, and longest back-off, in seconds.", low=0.1
@@ -240,16 +243,17 @@ class Politeness:
         "to rest_max_seconds, and shrinks with each good visit. 0: off.", low=0,
     )  # fmt: skip
     cool_down_seconds: float = key(
-        60.0, "Least back-off in seconds after the third 429 or 503 in a row of a host that gives no Retry-After. 0: "
+        60.0, "Least back-off in seconds after the third 429 or 503 in a row, if the host gives no Retry-After. 0: "
         "off.", low=0,
     )  # fmt: skip
     retry_after_max_seconds: float = key(
-        86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off.", low=0
-    )
+        86_400.0, "Longest Retry-After that is kept, in seconds; a longer one counts as this. 0: off, no Retry-After "
+        "is kept.", low=0,
+    )  # fmt: skip
     host_dead_hours: float = key(
-        72.0, "A host (without any answer but 429 and 503) or a robots.txt is given up when the rests between its "
-        "failures in a row take this many hours together. URLs of a dead host fail without a request for as many "
-        "hours. 0: at the first failure.", low=0, high=100_000,
+        72.0, "A host that gives no answer but 429 and 503, or a robots.txt that cannot be had, is given up when the "
+        "rests between its failures in a row add up to this many hours. For as many hours the URLs of a dead host "
+        "then fail without a request. 0: at the first failure.", low=0, high=100_000,
     )  # fmt: skip
 
 
@@ -278,8 +282,9 @@ class Fetch:
     )
     types: list[str] = key(
         [], 'Media types that pages (answers with a 2xx status) may have, such as "text/html" or "text/*"; "!video/*" '
-        "refuses. The first pattern that fits says it; if none fits, a page is kept if all patterns refuse. The body "
-        "of another page is not read. Sitemaps are pages of application/xml or text/xml. Empty: off.",
+        'refuses a type. The first pattern that fits decides. A page that no pattern fits is kept only if all '
+        'patterns refuse. The body of a refused page is not read. Sitemaps are pages of application/xml or text/xml. '
+        'Empty: off.',
     )  # fmt: skip
     length_max: int = key(
         0, "The body of a page whose Content-Length is more than this many bytes is not read at all. 0: off.", low=0
@@ -293,8 +298,8 @@ class Fetch:
         low=1,
     )  # fmt: skip
     http2: str = key(
-        "needed", "HTTP/2, to hosts of https. needed: where a server refuses everything else. offered: where a server "
-        "chooses it. Of the client httptools alone. off: never.", choices=("off", "needed", "offered"),
+        "needed", "HTTP/2, to https hosts, with the client httptools alone. needed: with a server that refuses "
+        "everything else. offered: with a server that chooses it. off: never.", choices=("off", "needed", "offered"),
     )  # fmt: skip
     accept_language: str = key(
         "", 'The Accept-Language header, such as "de, en;q=0.5". Empty: none is sent, and servers choose.'
@@ -313,8 +318,8 @@ class Fetch:
     )  # fmt: skip
     tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
     tls_verify: bool = key(
-        False, "Refuse hosts whose certificate does not verify. false: every certificate and old protocols are "
-        "accepted, as a crawler that archives wants it.",
+        False, "true: hosts whose certificate does not verify are refused. false: every certificate and old protocols "
+        "are accepted, since an archive wants such pages, too.",
     )  # fmt: skip
 
 
@@ -336,8 +341,9 @@ class Network:
         "are in no file of JOB. Empty: off.",
     )  # fmt: skip
     prefer: str = key(
-        "ipv4", "Of a host with addresses of both kinds: which go first. The others are used when those do not answer; "
-        "ipv4 does not ask for them where there is an IPv4 address.", choices=("ipv4", "ipv6"),
+        "ipv4", "Which kind of address is tried first, of a host that has both. The other kind is tried when the "
+        "first does not answer. With ipv4, IPv6 addresses are looked up only where there is no IPv4 address.",
+        choices=("ipv4", "ipv6"),
     )  # fmt: skip
     dns_seconds: float = key(5.0, "Deadline in seconds for the address of a name.", low=0.1, high=3600)
     dns_in_flight_max: int = key(64, "Most names that are looked up at once.", low=1, high=4096)
@@ -361,8 +367,8 @@ WISHES = (
 class Page:
     scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
     nofollow: bool = key(
-        True, "Honour rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow; else follow such links, which "
-        "then raise no site's reputation."
+        True, "true: rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow are honoured. false: such links are "
+        "followed, but raise no site's reputation.",
     )  # fmt: skip
     sitemaps: bool = key(
         True, "Ask for the sitemaps that robots.txt files name, and follow what sitemaps and feeds (RSS, Atom) list: "
@@ -370,29 +376,30 @@ class Page:
     )  # fmt: skip
     wishes_obeyed: list[str] = key(
         [], "Wishes of owners for which the body of a page is not stored (reason withheld); its links are followed "
-        "unless nofollow forbids it. All wishes are recorded, whatever is obeyed: noindex, noarchive, nocache, "
-        "nosnippet, noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta robots; those with "
-        "image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
+        "unless nofollow forbids it. All wishes are recorded, obeyed or not: noindex, noarchive, nocache, nosnippet, "
+        "noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta robots; those with image count "
+        "for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
         "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
     tdmrep: bool = key(
-        False, "Ask each host for /.well-known/tdmrep.json beside its robots.txt, as often as for that, and record "
-        "what it says as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day."
+        False, "true: each host is asked for /.well-known/tdmrep.json whenever its robots.txt is fetched, and the "
+        "answer is recorded as tdm-reservation and tdm-policy (TDMRep). It costs a request a host and day.",
     )  # fmt: skip
     requisites: bool = key(
-        False, "Also fetch what a page needs to look as it does: images, styles, scripts, fonts, media and icons, from "
-        "whatever host, even out of scope, and what its style sheets need. Scripts are not run. They count as pages.",
+        False, "true: the crawl also fetches what a page needs to look as it does: images, styles, scripts, fonts, "
+        "media and icons, from any host, even out of scope, and what its style sheets need. Scripts are not run. "
+        "Requisites count as pages.",
     )  # fmt: skip
     requisites_max: int = key(500, "Most requisites taken from a page or a style sheet.", low=1)
     links_max: int = key(10_000, "Most links taken from a page; its other links are ignored.", low=1)
     near_duplicates: bool = key(
-        False, "Compare the words of each page with those of all pages before it (SimHash), so that mirrors with "
-        "edited words are seen. A near-duplicate counts as one whose texts were met before: "
-        "budgets.yield_weight, budgets.duplicates_last and page.near_duplicates_max say what follows. false: off.",
+        False, "true: the words of each page are compared with those of all pages before it (SimHash), to recognise "
+        "mirrors with edited words. A near-duplicate counts as a page whose texts were met before, with the effects "
+        "that budgets.yield_weight, budgets.duplicates_last and page.near_duplicates_max describe. false: off.",
     )  # fmt: skip
     near_duplicates_max: int = key(
-        0, "Trap guard: after this many pages in a row of one directory whose texts (digits apart) were met before, "
-        "links of its further such pages are ignored until one of its pages has new content. 10 ends most traps. "
+        0, "Trap guard: once this many pages in a row of one directory had texts (digits apart) that were met before, "
+        "links of further such pages are ignored until a page of the directory has new content. 10 ends most traps. "
         "0: off.", low=0,
     )  # fmt: skip
 
@@ -430,8 +437,8 @@ class Budgets:
     )  # fmt: skip
     seed_floor: int = key(3_000, "Least budget of a site that has a seed.", low=1, high=BUDGET_MAX)
     ranks_file: str = key(
-        "", "File of lines `rank,domain`, by rank, such as Tranco's. A site has at least the budget top_budget / rank, "
-        "however few sites link to it yet. It is read at each start, and again when it changes. Empty: off.",
+        "", "File of lines `rank,domain`, by rank, such as Tranco's. A site on it has at least the budget top_budget "
+        "/ rank, however few sites link to it yet. It is read at each start, and again when it changes. Empty: off.",
     )  # fmt: skip
     top_sites: int = key(
         10_000_000, "Number of sites, those of highest in-degree, whose budget is above base.", low=1, high=BUDGET_MAX
@@ -458,18 +465,18 @@ class Archive:
         high=19,
     )  # fmt: skip
     dedupe_bytes_min: int = key(
-        1024, "A body of at least so many bytes that the same WARC file holds already is stored as a revisit record, "
-        "which names the first one. 0: off.", low=0,
+        1024, "A body of at least this many bytes that the same WARC file holds already is stored as a revisit "
+        "record, which names the first one. 0: off.", low=0,
     )  # fmt: skip
     dedupe_from: list[str] = key(
-        [], "Other crawls (JOB) and CDXJ files: a body of dedupe_bytes_min or more that one of them has, or that this "
-        "crawl had when it was started, is stored as a revisit record, which names the record that has it. They are "
-        "read at each start. Empty: off.",
+        [], "Other crawls (JOB) and CDXJ files, read at each start. A body of at least dedupe_bytes_min that one of "
+        "them has, or that this crawl had at its start, is stored as a revisit record, which names the record that "
+        "has it. Empty: off.",
     )  # fmt: skip
     dedupe_window: int = key(
-        0, "A body of dedupe_bytes_min or more that is among the last so many that this crawl stored, by whatever "
-        "worker of a machine, is stored as a revisit record, which names the record that has it; that may lie in "
-        "another WARC file, which replay needs, too. 48 bytes each on the disk. 0: off.", low=0, high=1_000_000_000,
+        0, "Number of bodies, the last ones that this crawl stored, by any worker of a machine. A body of at least "
+        "dedupe_bytes_min that is among them is stored as a revisit record, which names the record that has it. "
+        "Replay may then need more than one WARC file. 48 bytes each on the disk. 0: off.", low=0, high=1_000_000_000,
     )  # fmt: skip
     log_roll_bytes: int = key(
         100_000_000, "logs/crawl.log is put aside and compressed at this many bytes.", low=1 << 10
@@ -523,29 +530,29 @@ EVENTS = ("warc_closed", "done", "stopped", "outage", "outage_over", "disk_low",
 @dataclass
 class Cluster:
     listen: str = key(
-        "", "Address and port, HOST:PORT, at which workers of other machines (`irlcrawl worker-node`) are awaited. "
-        "Empty: off.",
+        "", "Address and port, HOST:PORT, at which the crawl waits for workers of other machines (`irlcrawl "
+        "worker-node`). Empty: off.",
     )  # fmt: skip
     token_file: str = key(
         "", "File with the secret that the crawl and its machines share, at least 16 bytes, which only its owner may "
         "read. `listen` needs it.",
     )  # fmt: skip
     tls_cert: str = key(
-        "", "File with the certificate (PEM) of the frontier, which its machines have, too. `listen` needs it unless "
-        "the address is this machine's own (127.0.0.1, ::1).",
+        "", "File with the certificate (PEM) of the frontier, of which its machines need a copy. `listen` needs it "
+        "unless the address is this machine's own (127.0.0.1, ::1).",
     )  # fmt: skip
     tls_key: str = key("", "File with the key (PEM) of tls_cert.")
     node_wait_seconds: float = key(
-        3600.0, "Seconds for which a machine that is silent is waited for. Then it is given up, and what its workers "
-        "had in hand is fetched by others, some of it a second time.", low=60.0,
+        3600.0, "Seconds for which the crawl waits for a silent machine. Then it gives the machine up, and other "
+        "workers fetch the URLs that it had in hand, some of them a second time.", low=60.0,
     )  # fmt: skip
     ray: str = key(
-        "", "Address HOST:PORT of a Ray cluster: each machine of it that has a resource `disk:NAME` fetches for the "
-        "crawl. Of `listen`, `token_file` and `tls_cert` what is not set is made, in JOB/cluster. Empty: off.",
+        "", "Address HOST:PORT of a Ray cluster: each of its machines that has a resource `disk:NAME` fetches for the "
+        "crawl. If `listen`, `token_file` or `tls_cert` is not set, irlcrawl makes it, in JOB/cluster. Empty: off.",
     )  # fmt: skip
     directory: str = key(
-        "~/irlcrawl", "Where the archives of machines on Ray lie, on each of them: in DIRECTORY/CRAWL/NAME, where ~ is "
-        "the home of the user for whom Ray runs there.",
+        "~/irlcrawl", "Where machines on Ray keep their archives: each in DIRECTORY/CRAWL/NAME, where ~ is the home "
+        "of the user for whom Ray runs there.",
     )  # fmt: skip
     node_workers: int = key(0, "Workers on each machine on Ray. 0: one for each core.", low=0, high=256)
 
@@ -558,22 +565,23 @@ class Hooks:
     )  # fmt: skip
     webhook: str = key("", "Web address to which each event is sent as a JSON object (POST). Empty: off.")
     events: list[str] = key(
-        list(EVENTS), "Which events are told. stopped: it ended before all was decided; outage: this machine's network "
-        "seems to be down; disk_low: twice the room at which the crawl stops is left; trap: a site of which one page "
-        "in twenty has new content.", choices=EVENTS,
+        list(EVENTS), "Events that are reported. stopped: the crawl ended before every URL was decided; outage: this "
+        "machine's network seems to be down; disk_low: twice the room is left at which the crawl stops; trap: only "
+        "one page in twenty of a site has new content.", choices=EVENTS,
     )  # fmt: skip
     error_rate: float = key(
-        0.5, "error_rate is told of a site when this share of its visits ends without an answer, or with 429 or 503. "
-        "0: off.", low=0, high=1,
+        0.5, "The event error_rate is reported when this share of the visits to a site ends without an answer, or "
+        "with 429 or 503. 0: off.", low=0, high=1,
     )  # fmt: skip
-    seconds: float = key(30.0, "Deadline in seconds for a command or a web address that is told.", low=0.1, high=600)
+    seconds: float = key(30.0, "Deadline in seconds for one call of the command or the web address.", low=0.1, high=600)
     retries: int = key(
-        5, "How often an event is told again that could not be told; then it goes to logs/hooks.undelivered. 0: off.",
-        low=0, high=100,
+        5, "How often a call that failed is repeated. Then the event goes to logs/hooks.undelivered. 0: off.", low=0,
+        high=100,
     )  # fmt: skip
     retry_seconds: float = key(
-        10.0, "Seconds before an event is told again, twice as long for each further time.", low=0, high=3600
-    )
+        10.0, "Seconds before a call that failed is repeated; twice as long before each further repetition.", low=0,
+        high=3600,
+    )  # fmt: skip
 
 
 @dataclass
@@ -583,11 +591,12 @@ class Plugins:
         "followed. All of them have to let a link through. Empty: off.",
     )  # fmt: skip
     priority: list[str] = key(
-        [], "Plug-ins that weigh links, as the rules [[priority]] do; what they say is added up. Empty: off."
-    )
+        [], "Plug-ins that weigh links, as the rules [[priority]] do; their weights are added up. Empty: off.",
+    )  # fmt: skip
     normaliser: list[str] = key(
-        [], "Plug-ins that give the spellings of a page one URL, behind urls.merge, in this order. Empty: off."
-    )
+        [], "Plug-ins that give the spellings of a page one URL. They come after urls.merge, in this order. Empty: "
+        "off.",
+    )  # fmt: skip
     page: list[str] = key(
         [], "Plug-ins that are called with each page and may find more links, or note something in the crawl log. "
         "Empty: off.",
@@ -595,7 +604,9 @@ class Plugins:
     headers: list[str] = key(
         [], "Plug-ins that give the headers of requests to a host, beside fetch.headers. Empty: off."
     )
-    options: list[str] = key([], "What plug-ins are told when they are made, each as NAME.OPTION=VALUE.")
+    options: list[str] = key(
+        [], "Options for plug-ins, each as NAME.OPTION=VALUE; a plug-in gets its own when it is made.",
+    )  # fmt: skip
 
 
 @dataclass
@@ -604,26 +615,26 @@ class Revisit:
         False, "true: a page that was fetched is visited again, when it is worth it. false: each URL is fetched once."
     )
     share_min: float = key(
-        0.2, "Least share of URLs to be visited again among those that become ready, while new URLs wait. 0: off.",
+        0.2, "Least share of visits to known pages among the URLs that become ready, while new URLs wait. 0: off.",
         low=0, high=1,
     )  # fmt: skip
     share_max: float = key(
-        0.8, "Largest share of URLs to be visited again among those that become ready, while new URLs wait. 1: off.",
+        0.8, "Largest share of visits to known pages among the URLs that become ready, while new URLs wait. 1: off.",
         low=0, high=1,
     )  # fmt: skip
     every_min_seconds: float = key(3600.0, "A page is visited again no sooner than this. 0: off.", low=0)
     every_max_days: float = key(365.0, "A page is visited again no later than this, if its host allows.", low=0.001)
     chance_min: float = key(
-        0.1, "A page is not visited again while the chance that it has changed is less than this, however much there "
-        "is room for. 0: off.", low=0, high=0.99,
+        0.1, "A page is not visited again while the chance that it has changed is less than this, even if the crawl "
+        "is idle. 0: off.", low=0, high=0.99,
     )  # fmt: skip
     first_rate_days: float = key(
-        30.0, "Days between two changes of a page, as long as nothing is known of it or of other pages of its host.",
-        low=0.001, high=10_000,
+        30.0, "Days between two changes of a page, assumed as long as nothing is known of it or of other pages of its "
+        "host.", low=0.001, high=10_000,
     )  # fmt: skip
     unconditional_every: int = key(
-        16, "After so many visits of a page one asks for all of it, whatever its ETag and Last-Modified: some servers "
-        "say that a page is as it was though it changed. 1: every visit does. 0: off.", low=0,
+        16, "One in this many visits of a page asks for the whole page, whatever its ETag and Last-Modified: some "
+        "servers say that a page is unchanged though it changed. 1: every visit does. 0: off.", low=0,
     )  # fmt: skip
 
 
@@ -635,7 +646,7 @@ class Site:
     gap_host_seconds: float | None = key(None, "Replaces politeness.gap_host_seconds for these hosts.", low=0)
     bytes_per_second: int | None = key(
         None, "Most bytes of headers and bodies that this registrable domain sends each second, on average: after an "
-        "answer it is left alone for as long as that would have taken at this rate. 0: off.", low=0,
+        "answer it is left alone for as long as the answer would have taken at this rate. 0: off.", low=0,
     )  # fmt: skip
     hours: str | None = key(None, "Replaces politeness.hours for these hosts. Empty: at any time.")
     time_zone: str | None = key(None, "Replaces politeness.time_zone for these hosts.")
@@ -652,7 +663,7 @@ class Site:
     )
     parameters: list[str] | None = key(
         None, "Query parameters that are left out of links to these hosts, beside those that urls.merge leaves out; * "
-        "at the end of a name stands for any rest. `irlcrawl parameters` finds such.",
+        "at the end of a name stands for any rest. `irlcrawl parameters` finds such parameters.",
     )  # fmt: skip
     headers: list[str] | None = key(
         None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
@@ -664,18 +675,18 @@ class Site:
     secrets_file: str | None = key(
         None, "File with headers that only these hosts are sent, one a line: Cookie: NAME=VALUE, Basic-Auth: "
         "NAME:PASSWORD, or any other. It is read at each start; its values are in no file of JOB, archives included. "
-        'Empty: off, also where a name above has one.',
+        "Empty: off, even where a wider name sets one.",
     )  # fmt: skip
     revisit_weight: float | None = key(
-        None, "Where pages are visited again, one of these hosts counts as much as so many of its kind; the weight of "
+        None, "A page of these hosts counts as much as this many other pages when visits are planned; the weight of "
         "its rule multiplies that. Without it: 1.", low=0.001, high=1000,
     )  # fmt: skip
     revisit_every_min_seconds: float | None = key(
-        None, "Replaces revisit.every_min_seconds for these hosts; a rule that sets it goes before.", low=0
-    )
+        None, "Replaces revisit.every_min_seconds for these hosts; a rule that sets it takes precedence.", low=0,
+    )  # fmt: skip
     revisit_every_max_seconds: float | None = key(
-        None, "Replaces revisit.every_max_days for these hosts; a rule that sets it goes before.", low=1
-    )
+        None, "Replaces revisit.every_max_days for these hosts; a rule that sets it takes precedence.", low=1,
+    )  # fmt: skip
     block: bool | None = key(None, "true: nothing more is requested from these hosts; their waiting URLs are excluded.")
     pause: bool | None = key(None, "true: nothing is requested from these hosts for now; their URLs wait.")
 
@@ -711,8 +722,9 @@ class RevisitRule:
 
     match: str | None = key(None, "Required. Pattern (RE2 syntax) searched for anywhere in the URL of a page.")
     weight: float | None = key(
-        None, "The page counts as much as so many pages of its kind. Without it: 1.", low=0.001, high=1000
-    )
+        None, "The page counts as much as this many other pages when visits are planned. Without it: 1.", low=0.001,
+        high=1000,
+    )  # fmt: skip
     every_min_seconds: float | None = key(
         None, "Replaces revisit.every_min_seconds, and that of a site, for these pages.", low=0
     )

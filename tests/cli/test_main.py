@@ -455,8 +455,16 @@ def test_a_url_in_the_place_of_job_makes_no_directory(
 # -- the documents ----------------------------------------------------------------------------------------------------
 
 
-def readme_commands() -> list[list[str]]:
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (REPOSITORY / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+GUIDES = (
+    "README",
+    *(f"docs/{name}" for name in ("settings", "requests", "wishes", "steering", "archives", "exports", "hooks")),
+)
+"""The README, and the pages that say more of one of its sections."""
+
+
+def guides_commands() -> list[list[str]]:
+    text = "".join((REPOSITORY / f"{name}.md").read_text() for name in GUIDES)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     lines = "\n".join(text for kind, text in blocks if not kind).replace("\\\n", " ").splitlines()
     return [shlex.split(line.partition(" > ")[0], comments=True) for line in lines if line.startswith("irlcrawl ")]
 
@@ -481,14 +489,14 @@ def fenced(text: str) -> list[str]:
     return [block for kind, block in blocks if kind in ("", "sh")]
 
 
-def test_the_readmes_commands_are_commands(
+def test_the_commands_of_readme_and_guides_are_commands(
     tmp_path: Path, run: Run, crawl: FakeCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("crawl.toml").write_text("[limits]\npages = 5\n")
     Path("seeds.txt.gz").write_bytes(gzip.compress(b"a.example\n"))
     Path("opt-out.txt").write_text("host b.example 2026-11-02 asked by mail\n")
-    commands = readme_commands()
+    commands = guides_commands()
     assert {command[1] for command in commands} == set(main.VERBS)
     for command in commands:
         code, _, err = run(*command[1:])

@@ -11,7 +11,7 @@ hosts.py           export/test_truth.py
 language.py        export/test_dataset.py
 links.py           export/test_truth.py
 pages.py           export/test_dataset.py, export/test_truth.py
-table.py           export/test_readme.py
+table.py           export/test_documented_queries.py
 output.py          export/test_cdxj.py
 processes.py       export/test_cdxj.py
 sorted_lines.py    export/test_cdxj.py
