@@ -47,7 +47,7 @@ class ResponseReader:
 
     `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to begin().
     `over`: there was more, which is not read; `unwanted`: because the page is not wanted, as its header says.
-    `faults`: what is wrong with the response (repair.py), and `chunk-lf`.
+    `faults`: what is wrong with the response (repair.py), `chunk-lf`, and `length-beside-chunks`.
     """
 
     def __init__(self, header_bytes_max: int) -> None:
@@ -253,3 +253,4 @@ class ResponseReader:
         self.unwanted, self.over = Reason.OK, self.over and not self.unwanted  # there is no body to leave out
         if self._chunked and self.header is not None and _LENGTH.search(self.header):
             self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
+            self.faults += ("length-beside-chunks",)

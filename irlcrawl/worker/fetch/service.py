@@ -143,7 +143,7 @@ class Worker:
         """What a unit yields, and what is stored of it."""
         stored = exchange
         if exchange is not None and unit.segment != NO_SEGMENT:
-            if unit.cls == Class.FETCHED and exchange.coding:
+            if unit.cls == Class.FETCHED and exchange.body and exchange.coding:
                 yield from exchange.decoding(self.config.fetch.decoded_bytes_max)  # the wishes in it are looked for
             said = self._wishes.of(exchange, rules)
             unit.wishes = joined(said)

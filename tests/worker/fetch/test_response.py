@@ -119,7 +119,8 @@ VECTORS: dict[str, Vector] = {
         faults="length-twice",
     ),
     "length-twice-beside-chunks": Vector(
-        OK + b"Content-Length: 9, 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", faults="length-twice"
+        OK + b"Content-Length: 9, 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        faults="length-twice+length-beside-chunks",
     ),
     "lengths-differ-in-a-line": Vector(OK + b"Content-Length: 3, 4\r\n\r\nabc", *NOT_HTTP),
     "lengths-differ-when-unfolded": Vector(
@@ -129,7 +130,8 @@ VECTORS: dict[str, Vector] = {
     "length-twice-no-number": Vector(OK + b"Content-Length: +3\r\nContent-Length: +3\r\n\r\nabc", *NOT_HTTP),
     "length-in-trailer": Vector(OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n"),
     "length-beside-chunks": Vector(
-        OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+        OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        faults="length-beside-chunks",
     ),
 }
 REPAIRED: dict[str, Vector] = {
