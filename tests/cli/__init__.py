@@ -2,6 +2,7 @@
 
 Modules whose tests stand elsewhere in tests/:
 
+arguments.py      cli/test_main.py, cli/test_completion.py, cli/test_words.py
 alone.py          base/test_job.py, upkeep/test_fsck.py
 filters.py        cli/test_verbs_ask.py, cli/test_verbs_retry.py
 hand_in.py        cli/test_verbs_retry.py, cli/test_verbs_steer.py
