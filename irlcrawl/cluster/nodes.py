@@ -258,7 +258,7 @@ class Nodes:
                 node.begin_worker(stream)
                 return
 
-    # -- the begin of a crawl, and its end -------------------------------------------------------------------------
+    # -- the beginning of a crawl, and its end ---------------------------------------------------------------------
 
     async def settle(self) -> None:
         """Wait for the machines that had workers when the crawl ended, until they have handed over what they have, or
