@@ -143,9 +143,9 @@ def of_urls(parser: argparse.ArgumentParser) -> None:
     of_job(parser)
     parser.add_argument(
         "--status",
-        help="only URLs of this status (404, -1), class (4xx) or outcome (fetched, failed, excluded; errors: "
-        "failed, and answered with an error; retry, returned: each time one was to be asked again later, or put back); "
-        "queued: URLs that wait",
+        help="only URLs of this status (404, -1), class (4xx) or outcome: fetched, failed, excluded, errors (failed, "
+        "or answered with an error), retry (a line each time a URL was to be asked again later), returned (a line each "
+        "time one was put back), queued (URLs that wait)",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")
@@ -285,9 +285,9 @@ def of_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--originals", action="store_true",
-        help="pages: rows of revisit records (a page was as before) have title, language, text and so on of the record "
-        "to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url and "
-        "original_time say which row has them",
+        help="pages: rows of revisit records (a page was as before) get title, language, text and so on from the "
+        "record to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url "
+        "and original_time say which row has them",
     )  # fmt: skip
     parser.add_argument(
         "--crawl", metavar="NAME",

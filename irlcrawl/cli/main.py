@@ -194,7 +194,7 @@ VERBS = {
         _crawl,
     ),
     "resume": Verb(
-        "%(prog)s JOB [the same arguments as crawl]", "the same as crawl, and the end of a pause", arguments.of_crawl,
+        "%(prog)s JOB [the same arguments as crawl]", "the same as crawl; it also ends a pause", arguments.of_crawl,
         _resume,
     ),
     "status": Verb(
@@ -205,7 +205,8 @@ VERBS = {
     ),
     "watch": Verb(
         "%(prog)s JOB [--http [ADDRESS]] [--token-file FILE] [--name HOST ...] [--private]",
-        "the same as it goes, on a terminal or on a web page from which the crawl is steered", arguments.of_watch,
+        "show what the crawl is doing until it ends, on a terminal or on a web page that can steer it",
+        arguments.of_watch,
         verbs_watch.watch,
     ),
     "stop": Verb(
@@ -213,7 +214,7 @@ VERBS = {
     ),
     "retry": Verb(
         "%(prog)s JOB [--reason R ...] [--status S ...] [--host H ...] [--dry-run]",
-        "put back what failed for good, or was excluded, to be asked again; also while the crawl runs",
+        "put URLs back that failed or were excluded, to be asked again; also while the crawl runs",
         arguments.of_retry, verbs_steer.retry,
     ),
     "revisit": Verb(
@@ -235,7 +236,7 @@ VERBS = {
         arguments.of_block("block"), verbs_steer.block,
     ),
     "unblock": Verb(
-        "%(prog)s JOB [HOST|SITE ...] [--pattern RE2 ...]", "lift such a block", arguments.of_block("unblock"),
+        "%(prog)s JOB [HOST|SITE ...] [--pattern RE2 ...]", "lift a block", arguments.of_block("unblock"),
         verbs_steer.block,
     ),
     "pause": Verb(
@@ -243,7 +244,7 @@ VERBS = {
         arguments.of_pause("pause"), verbs_steer.pause,
     ),
     "unpause": Verb(
-        "%(prog)s JOB [HOST|SITE ...]", "end such a pause", arguments.of_pause("unpause"), verbs_steer.pause
+        "%(prog)s JOB [HOST|SITE ...]", "end a pause", arguments.of_pause("unpause"), verbs_steer.pause
     ),
     "prefer": Verb(
         "%(prog)s JOB HOST|URL --weight N | --off", "let URLs go before or behind others of their site",
@@ -251,7 +252,7 @@ VERBS = {
     ),
     "config": Verb(
         "%(prog)s [JOB] [--config FILE] [-s SECTION.KEY=VALUE ...]",
-        "every key of the configuration explained; of a crawl, what it goes by and where each value comes from",
+        "explain every key of the configuration; or show the values of a crawl, and where each comes from",
         arguments.of_config, verbs_ask.config,
     ),
     "inspect": Verb("%(prog)s JOB", "what is in JOB, in words", arguments.of_job, verbs_ask.inspect),
@@ -290,7 +291,7 @@ VERBS = {
     ),
     "generate": Verb(
         "%(prog)s JOB -o DIR --urls N [--per-host N] [--lists K] [--until HOURS]",
-        "write what a crawl that does not run would lease next as lists, for `fetch` on any machine",
+        "write the URLs that a stopped crawl would lease next as lists, for `fetch` on any machine",
         verbs_rounds.generate_arguments, verbs_rounds.generate,
     ),
     "fetch": Verb(
@@ -298,7 +299,7 @@ VERBS = {
         verbs_rounds.fetch_arguments, verbs_rounds.fetch,
     ),
     "update": Verb(
-        "%(prog)s JOB DIR ... [--quiet]", "take what fetches brought into a crawl that does not run",
+        "%(prog)s JOB DIR ... [--quiet]", "take the results of fetches into a crawl that does not run",
         verbs_rounds.update_arguments, verbs_rounds.update,
     ),
     "worker-node": Verb(
@@ -320,7 +321,7 @@ VERBS = {
         arguments.of_snapshots, verbs_upkeep.snapshots,
     ),
     "fsck": Verb(
-        "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that they belong together",
+        "%(prog)s JOB [--repair] [--json] [--quiet]", "check every file of a crawl, and that all files belong together",
         arguments.of_fsck, verbs_upkeep.fsck,
     ),
     "doctor": Verb(
@@ -328,12 +329,12 @@ VERBS = {
         arguments.of_doctor, _doctor,
     ),
     "key": Verb(
-        "%(prog)s DIR", "make a key that requests are signed with, and the directory by which servers know it",
+        "%(prog)s DIR", "make a key for signing requests, and the directory by which servers know it",
         arguments.of_signing_key, verbs_upkeep.signing_key,
     ),
     "takedown": Verb(
         "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",
-        "take what is stored of some URLs out of the archives of a crawl that does not run",
+        "remove stored pages from the archives of a crawl that does not run",
         arguments.of_takedown, verbs_upkeep.takedown,
     ),
     "verify": Verb(
