@@ -1,10 +1,10 @@
 """The ledger: every URL ever discovered is in exactly one class, and at every commit the classes add up (invariant I1).
 
-`discovered` counts the rows of the drum of URLs seen. What became of a URL for good is a total: fetched (any HTTP
-response, and not to be asked for again), gone (visited again until it was missing for good), failed, excluded by
-reason. Where the others are right now is counted afresh for each check, from headers and cursors, by whoever holds
-them: between drums, queued, deferred, in runs, in calendars, leased, between two visits. robots.txt and links
-out of scope are outside the ledger.
+`discovered` counts the rows of the drum of URLs seen. URLs that are done are totals: fetched (any HTTP response, and
+not to be asked for again), gone (visited again until it was missing for good), failed, excluded by reason. The places
+of all other URLs are counted afresh for each check, from headers and cursors, by the parts that hold them: between
+drums, queued, deferred, in runs, in calendars, leased, between two visits. robots.txt and links out of scope are
+outside the ledger.
 """
 
 from __future__ import annotations

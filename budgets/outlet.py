@@ -1,5 +1,5 @@
-"""Where the rows of one merge of the sites drum go. And the two shapes a URL has: by its own key, as callers know it,
-and as a row of the sites drum, whose key is the site.
+"""The destination of the rows of one merge of the sites drum. And the two shapes a URL has: by its own key, as callers
+know it, and as a row of the sites drum, whose key is the site.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LABELS_MAX = 4_096
 
 
 class Outlet:
-    """Where the rows of one merge go: a section for all queues, one of QF for each cycle end, or out."""
+    """The destination of the rows of one merge: a section for all queues, one of QF for each cycle end, or out."""
 
     def __init__(self, writer: SegmentWriter, exclude: Sink) -> None:
         self._writer = writer

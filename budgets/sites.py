@@ -136,7 +136,7 @@ class Sites:
         self._pairs.pend(edits, number, file, section)
 
     def pend_yields(self, edits: Edits, number: int, file: str, section: str) -> None:
-        """What a harvest's fetches brought, a row each: columns key (the site) and novel (u1)."""
+        """Takes the yields of a harvest's fetches, a row each: columns key (the site) and novel (u1)."""
         self._sites.pend(edits, number, file, section, YIELD)
 
     def pend_found(self, yields: Batch, pairs: Batch) -> None:
@@ -149,7 +149,7 @@ class Sites:
         self._sites.pend_batch(keyed_by_site(batch), PLACE)
 
     def spill(self, writer: SegmentWriter, edits: Edits) -> None:
-        """What is in memory becomes sections, so that a commit may come before the merge."""
+        """Turns rows in memory into sections, so that a commit may come before the merge."""
         self._sites.spill(writer, edits)
         self._pairs.spill(writer, edits)
 
@@ -216,7 +216,7 @@ class Sites:
 
     @property
     def star(self) -> Star:
-        """What budget each in-degree makes, as of the last merge."""
+        """The budget for each in-degree, as of the last merge."""
         return self._histogram.star(self._params)
 
     @property

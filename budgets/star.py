@@ -4,7 +4,7 @@ Reputation is in-degree: the number of distinct *other* sites with a link to it.
 cost money, so a spammer pays for each unit of reputation. Everybody gets `base` URLs per queue; the `top_sites` sites
 with the highest in-degree get more, up to `top_budget` for the first of them (Lee, Leonard, Wang, Loguinov 2008).
 
-Who is in the top comes from a histogram of in-degrees: signed changes are added as merges go, nothing is ever sorted
+A histogram of in-degrees says which sites are in the top: signed changes are added as merges go, nothing is ever sorted
 or recounted. One histogram serves all buckets, since only the sum is ever read and a sum survives a bucket's split. A
 `Star` is what a histogram says at one moment; a merge uses one from its beginning to its end.
 """

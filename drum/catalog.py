@@ -193,8 +193,9 @@ class Catalog:
     def collect(self, keep: Iterable[str] = (), written: Iterable[str] = ()) -> list[str]:
         """Delete the files that lost their last name since the catalogue was opened, except `keep`; call after a
         commit, or one that failed. written: files finished for that commit, deleted too if it named nothing in them.
-        Returns what was deleted: nothing when it is not known what the disk has of a commit that failed. What cannot be
-        deleted is tried again with the next call: the commit stands, and a file without a name harms nobody."""
+        Returns what was deleted: nothing when it is not known what the disk has of a commit that failed. A file that
+        cannot be deleted is tried again with the next call: the commit stands, and a file without a name harms
+        nobody."""
         if self._broken:
             return []
         self._lost.update(name for name in written if not self.names(name))

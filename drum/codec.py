@@ -185,7 +185,7 @@ class Halves:
 
 
 def halves_of(data: bytes | memoryview, rows: int) -> Halves:
-    """What encode_sorted packed; ValueError when it is not its work."""
+    """The values that encode_sorted packed; ValueError when it is not its work."""
     group = -(-rows // _STEP_LANES)
     wide, bits = divmod(int.from_bytes(data[4:8], "little"), 1 << _WIDE_SHIFT) if len(data) >= _HEAD_BYTES else (0, 0)
     end = _HEAD_BYTES + group * bits + 4 * rows

@@ -1,4 +1,4 @@
-"""What a seen-check costs in bytes of disk traffic: the paper's model, and a model of what this library does.
+"""The cost of a seen-check in bytes of disk traffic: the paper's model, and a model of what this library does.
 
 The paper (Lee, Leonard, Wang, Loguinov, IRLbot, ACM TWEB 3(3), 2009) counts omega = alpha(n, R)·b·n bytes for checking
 n URLs of b bytes each with R bytes of RAM, where keys take H bytes, pointers P, U keys are stored before, and a URL is

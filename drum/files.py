@@ -248,7 +248,8 @@ class OpenFile:
 
 
 def _name(error: OSError, handle: Handle) -> None:
-    """Tell it its file, which a call on a handle does not name; whoever has two disks has to know."""
+    """Give the error the name of its file, which a call on a handle lacks; with two disks, the name says which one
+    failed."""
     with contextlib.suppress(OSError):
         error.filename = os.readlink(f"/proc/self/fd/{handle}")
 

@@ -64,7 +64,7 @@ class _Items:
 
 @dataclass
 class Merging:
-    """What is the same for all buckets of a merge, and what has become of them."""
+    """The parts that all buckets of a merge share, and the results so far."""
 
     name: str
     pool: SegmentPool

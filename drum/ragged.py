@@ -122,7 +122,7 @@ class Ragged:
 
     @property
     def nbytes(self) -> int:
-        """What it takes when it is packed."""
+        """The bytes that it takes when it is packed."""
         return self._bytes + 8 * len(self._starts) + 8
 
     def __len__(self) -> int:

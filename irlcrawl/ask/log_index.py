@@ -49,7 +49,7 @@ def of_url(url: bytes) -> Range:
 
 
 def url_bits(url: bytes) -> int:
-    """What of a key is the URL's own."""
+    """The bits of a key that are the URL's own."""
     return name_key(url) & ((1 << URL_BITS) - 1)
 
 

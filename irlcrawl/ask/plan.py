@@ -35,7 +35,7 @@ Answer = dict[str, Any]
 
 
 class Pages(NamedTuple):
-    """What pages are like, per page fetched: bytes received and archived, links in scope, URLs that are new, bytes of
+    """Properties of pages, per page fetched: bytes received and archived, links in scope, URLs that are new, bytes of
     the crawl log. waiting: bytes on disk of a URL that waits. fetch_s: seconds of a request."""
 
     source: str
@@ -123,7 +123,7 @@ def disk_bytes(pages: Pages, fetched: float) -> dict[str, float]:
 
 
 def memory_bytes(means: Means, machine: Machine, config: Config) -> float:
-    """What the crawl takes in memory: its processes, rows that wait for merges, hosts."""
+    """The memory that the crawl takes: its processes, rows that wait for merges, hosts."""
     workers = config.crawl.workers or means.cores
     hosts = min(means.hosts or config.frontier.hosts_active_max, config.frontier.hosts_active_max)
     return (workers + 1) * machine.process_bytes + config.crawl.ram_bytes + hosts * HOST_BYTES

@@ -40,7 +40,7 @@ class JobLocked(JobError):
 
 
 class JobDamaged(JobError):
-    """What JOB has stored is damaged or missing."""
+    """Something stored in JOB is damaged or missing."""
 
     code = ExitCode.DAMAGED
 

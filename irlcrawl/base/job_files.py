@@ -84,7 +84,7 @@ _WARC = re.compile(
 
 
 def temporary(name: str) -> str:
-    """What a file is called until it is whole; names and paths."""
+    """The name of a file until it is whole; names and paths."""
     return name + ".tmp"
 
 
@@ -125,7 +125,7 @@ def parse_harvest(name: str) -> tuple[int, int] | None:
 
 
 def harvests_from(there: Container[str], stream: int, number: int) -> Iterator[str]:
-    """Those of a stream that no commit names yet: complete ones, from its `next` on. there: the names in state/."""
+    """Harvests of a stream that no commit names yet: complete ones, from its `next` on. there: the names in state/."""
     while (name := harvest_name(stream, number)) in there:
         yield name
         number += 1
@@ -190,7 +190,7 @@ def node_of(archive: str, prefix: str) -> str | None:
 
 
 class Warc(NamedTuple):
-    """What the name of an archive says."""
+    """The parts of an archive's name."""
 
     prefix: str
     time: str  # YYYYMMDDHHMMSSmmm, UTC
@@ -251,7 +251,7 @@ def is_snapshot_name(name: str) -> bool:
 
 
 def unfinished_name(snapshot: str) -> str:
-    """What a snapshot is called while it is made or deleted."""
+    """The name of a snapshot while it is made or deleted."""
     return f".{snapshot}"
 
 

@@ -1,8 +1,8 @@
 """The 64-bit keys of URLs, sites, hosts and pairs of sites, and what else a URL's text alone decides: its host, whether
 it is a home page, its priority.
 
-Of what a key is, its name says where more than one kind is near: url_key, site_key, host_key. A host is an origin,
-`scheme://host[:port]`; a site is a registrable domain (base/url.py: SiteOf).
+Where more than one kind of key is near, a key's name says of what it is: url_key, site_key, host_key. A host is an
+origin, `scheme://host[:port]`; a site is a registrable domain (base/url.py: SiteOf).
 
 Keys go by site: the top SITE_BITS of the key of a URL, a host or a pair of sites are those of its site's key (a pair's:
 of the site that is linked to), so that in each drum what belongs to a range of sites is a range of keys. The other bits
@@ -53,7 +53,7 @@ STAND_IN = "100::"
 
 
 def stand_in(name: str) -> str:
-    """What stands for the address of a host whose proxy resolves its name: one for each name, so that no two hosts
+    """The stand-in for the address of a host whose proxy resolves its name: one for each name, so that no two hosts
     share a clock of addresses for it."""
     digits = f"{name_key(name.encode()) | 1 << 63:016x}"
     return str(ip_address(f"100::{digits[:4]}:{digits[4:8]}:{digits[8:12]}:{digits[12:]}"))

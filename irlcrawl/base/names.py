@@ -1,6 +1,6 @@
 """Which site and which host a URL is of, and its key, for all who have a URL's text and a crawl's seed.
 
-A URL's key begins with its site's (keys.py), so whoever makes keys needs the rule by which hosts make sites: it is the
+A URL's key begins with its site's (keys.py), so making keys needs the rule by which hosts make sites: it is the
 configuration's (`scope.private_suffixes`), and fixed for a crawl.
 """
 

@@ -30,8 +30,8 @@ CARRIED = {
 
 class Carried(NamedTuple):
     """The values of CARRIED, in its order. They go with the URL into the queues, a run, a lease and the archived unit,
-    and come back with a retry. What passes rows on names none of them: a new column is a line here and one in CARRIED,
-    with a default for seeds and for units that were archived without it."""
+    and come back with a retry. Code that passes rows on names none of them: a new column is a line here and one in
+    CARRIED, with a default for seeds and for units that were archived without it."""
 
     depth: int = 0
     hop: int = 0
@@ -184,7 +184,7 @@ class Source(IntEnum):
 
 
 class Change(IntEnum):
-    """What a visit found beside the one before."""
+    """The difference between a visit and the one before."""
 
     FIRST = 0  # the first visit
     NOT_MODIFIED = 1  # 304

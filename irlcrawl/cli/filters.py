@@ -1,4 +1,4 @@
-"""What an option that chooses URLs takes, alike in every verb that has it."""
+"""The values of options that choose URLs, the same in every verb that has such an option."""
 
 from __future__ import annotations
 

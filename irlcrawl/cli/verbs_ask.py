@@ -1,6 +1,6 @@
 """The verbs that ask: `status`, `inspect`, `urls`, `get`, `report`, `why` and `plan`. They lock nothing.
 
-What is heavy is imported where it is needed, so that asking is quick.
+Heavy modules are imported where they are needed, so that asking is quick.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The verbs of other machines: `worker-node`, which runs there, and `cluster`, which has Ray run it there. What is
-heavy is imported when it runs."""
+"""The verbs of other machines: `worker-node`, which runs there, and `cluster`, which has Ray run it there. Heavy
+modules are imported by the verbs that need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The verbs that start and end a crawl: `crawl`, `resume` and `stop`. What is heavy is imported where it is needed."""
+"""The verbs that start and end a crawl: `crawl`, `resume` and `stop`. Heavy modules are imported where they are
+needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The verbs of batch rounds: `generate`, `fetch` and `update`. What is heavy is imported when it runs."""
+"""The verbs of batch rounds: `generate`, `fetch` and `update`. Heavy modules are imported by the verbs that need
+them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The verbs that steer a crawl, whether it runs or not: `set`, `block`, `unblock`, `pause`, `unpause`, `prefer`,
-`seeds`, `retry`, `revisit`. What is heavy is imported where it is needed."""
+`seeds`, `retry`, `revisit`. Heavy modules are imported where they are needed."""
 
 from __future__ import annotations
 

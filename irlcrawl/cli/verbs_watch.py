@@ -1,6 +1,6 @@
 """The verb `watch`: a crawl's figures as long as somebody looks, on a terminal or a web page.
 
-What is heavy is imported where it is needed.
+Heavy modules are imported where they are needed.
 """
 
 from __future__ import annotations

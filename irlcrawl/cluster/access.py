@@ -1,5 +1,6 @@
-"""Where a crawl listens for machines on Ray, and what both sides know: the keys of [cluster] as they are given. What is
-not given is made once, in JOB/cluster: a secret, a key and its certificate. So TLS and a secret are there unasked.
+"""Where a crawl listens for machines on Ray, and what both sides know: the keys of [cluster] as they are given.
+Anything that is not given is made once, in JOB/cluster: a secret, a key and its certificate. So TLS and a secret are
+there unasked.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def reached_at(keys: Cluster) -> str:
 
 
 def crawl_id(job: Path, keys: Cluster) -> str:
-    """What tells this crawl from others on the same Ray: JOB's name, and some letters that only its secret gives."""
+    """The name that tells this crawl from others on the same Ray: JOB's name, and some letters that only its secret
+    gives."""
     name = "".join(char if char.isalnum() or char in "._" else "_" for char in job.name)
     return f"{name}-{hashlib.sha256(b'crawl ' + read_secret(keys.token_file)).hexdigest()[:8]}"
 

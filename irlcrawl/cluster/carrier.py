@@ -1,5 +1,6 @@
-"""What carries packets between a node and the frontier. It may lose, double, reorder and delay them; the channel above
-it (channel.py) makes up for that, so a carrier promises nothing but that a packet that comes is a packet that was sent.
+"""A carrier carries packets between a node and the frontier. It may lose, double, reorder and delay them; the channel
+above it (channel.py) makes up for that, so a carrier promises nothing but that a packet that comes is a packet that was
+sent.
 """
 
 from __future__ import annotations

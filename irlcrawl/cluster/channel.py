@@ -6,9 +6,9 @@ little endian. `number` counts messages from 1 on; 0: the packet has none. `take
 is the sender's clock, `echo` the newest `sent` it had from the other side; the two clocks need not agree, and are never
 compared.
 
-What arrives twice is dropped, what comes early waits, what is not acknowledged is sent again: when there is a new
-connection, and where the carrier is unreliable after RESEND_S without progress. So a message that was sent is delivered
-once and in its turn as long as the channel lives, and a channel ends with either process.
+A packet that arrives twice is dropped, one that comes early waits, and one that is not acknowledged is sent again: when
+there is a new connection, and where the carrier is unreliable after RESEND_S without progress. So a message that was
+sent is delivered once and in its turn as long as the channel lives, and a channel ends with either process.
 
 `echo` is a proof of life that no delay can forge: a side that reads echo E knows that what it sent at E was heard.
 A node ends its visits LIFE_S after the newest echo; the frontier takes it for gone LIFE_S + MARGIN_S after it last

@@ -1,10 +1,10 @@
 """The process of another machine: it starts workers when the frontier says so, carries what they say, ships what they
 write, and keeps their archives.
 
-It decides nothing. A session is what it has with one frontier process: the workers in it are that frontier's. Where the
-frontier has not been heard for LIFE_S, or is another one, the session ends: visits are dropped at once, workers write
-what they have, and the next session begins with what the frontier is still owed. Harvests are deleted when a commit of
-the frontier named them; until then this disk is the log.
+It decides nothing. A session is what it has with one frontier process: the workers in it are that frontier's. The
+session ends if the frontier has not been heard for LIFE_S, or is another process: visits are dropped at once, workers
+write what they have, and the next session begins with what the frontier is still owed. Harvests are deleted when a
+commit of the frontier named them; until then this disk is the log.
 
 Time is the frontier's: its clock when a packet left, added to what passed here since what that packet echoes was sent.
 That is ahead of the frontier's clock by no more than a round trip, and never behind it: a visit ends no later than the
@@ -88,7 +88,7 @@ Start = Callable[[int], tuple[Process, socket.socket]]
 
 
 class Session:
-    """What this node has with one frontier process, from the greeting to the end."""
+    """This node's dealings with one frontier process, from the greeting to the end."""
 
     def __init__(self, job: JobDir, name: str, carrier: Carrier, clock: Clock, start: Start, places: int, files: Files):
         self._job, self._name, self._clock, self._start, self._files = job, name, clock, start, files
@@ -347,7 +347,7 @@ class Session:
 
 
 def node_id(job: JobDir, files: Files) -> str:
-    """What tells this directory from any other that may be given the same name. OSError."""
+    """An id that tells this directory from any other that may be given the same name. OSError."""
     path = job.path / NODE
     if not path.exists():
         path.write_text(secrets.token_hex(8) + "\n")

@@ -279,7 +279,7 @@ class Nodes:
             self._owed.clear()
 
     def settled(self, streams: Iterable[int]) -> list[int]:
-        """Those of which nothing is still to come."""
+        """The streams of which nothing is still to come."""
         return [stream for stream in streams if stream not in self._owed]
 
     def opened(self) -> None:

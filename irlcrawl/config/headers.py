@@ -83,7 +83,7 @@ def check(config: Config) -> None:
 
 
 def secrets_of(sites: Mapping[str, Site]) -> dict[str, list[Header]]:
-    """What each secrets_file of the configuration holds, by its path. ConfigError."""
+    """The headers in each secrets_file of the configuration, by its path. ConfigError."""
     return {site.secrets_file: read_secrets(site.secrets_file) for site in sites.values() if site.secrets_file}
 
 

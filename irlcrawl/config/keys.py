@@ -78,8 +78,9 @@ class Scope:
         "Empty: off."
     )  # fmt: skip
     exclude: list[str] = key(
-        [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope."
-    )
+        [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is out of scope. "
+        "Empty: off.",
+    )  # fmt: skip
     block: list[str] = key(
         [], "Patterns (RE2 syntax) searched for anywhere in a URL. A URL that matches one of them is not requested "
         "but excluded (blocked), even if it waits already. `irlcrawl block --pattern` adds to it. Empty: off.",
@@ -105,8 +106,9 @@ class Scope:
         "times in a row.", low=1,
     )  # fmt: skip
     private_suffixes: bool = key(
-        False, "Count names under private suffixes (blogspot.com, github.io) as sites of their own.", fixed=True
-    )
+        False, "true: names under private suffixes (blogspot.com, github.io) count as sites of their own. false: off.",
+        fixed=True,
+    )  # fmt: skip
 
 
 URL_RULES = (
@@ -199,7 +201,7 @@ class Politeness:
     )  # fmt: skip
     shared_addresses: list[str] = key(
         [], "Networks (CIDR) whose addresses are known to be shared by many sites. They begin with "
-        "gap_shared_address_seconds as their gap.",
+        "gap_shared_address_seconds as their gap. Empty: off.",
     )  # fmt: skip
     gap_shared_address_seconds: float = key(
         0.02, "Least seconds between the starts of two requests to a shared address.", low=0.001, high=86_400
@@ -224,7 +226,7 @@ class Politeness:
     )
     retries_max: int = key(
         8, "How often a URL is requested again after a passing failure (no connection, no TLS, timeout, lost "
-        "connection, 429, 5xx except 501 and 505).", low=0, high=100,
+        "connection, 429, 5xx except 501 and 505). 0: off.", low=0, high=100,
     )  # fmt: skip
     retry_delay_seconds: float = key(
         60.0, "Seconds before a URL is requested again after its first failure. Each further failure makes the time "
@@ -316,7 +318,7 @@ class Fetch:
         "", "Where servers find the key directory that goes with signing_key_file: https://NAME, which serves it below "
         "/.well-known/. Empty: off.",
     )  # fmt: skip
-    tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify.")
+    tls_ca_file: str = key("", "PEM file of further certificate authorities, used with tls_verify. Empty: off.")
     tls_verify: bool = key(
         False, "true: hosts whose certificate does not verify are refused. false: every certificate and old protocols "
         "are accepted, since an archive wants such pages, too.",
@@ -326,8 +328,9 @@ class Fetch:
 @dataclass
 class Network:
     allow: list[str] = key(
-        [], "Private, loopback or reserved networks (CIDR) that may be contacted. Others of their kind are refused."
-    )
+        [], "Private, loopback or reserved networks (CIDR) that may be contacted. All other networks of these kinds "
+        "are refused. Empty: off.",
+    )  # fmt: skip
     resolvers: list[str] = key(
         [], "DNS servers, each as address, address:port or [address]:port. Empty: those of the system, and /etc/hosts."
     )
@@ -365,7 +368,7 @@ WISHES = (
 
 @dataclass
 class Page:
-    scripts: bool = key(False, "Also follow quoted strings in scripts that look like links.")
+    scripts: bool = key(False, "true: quoted strings in scripts that look like links are followed, too. false: off.")
     nofollow: bool = key(
         True, "true: rel=nofollow, meta robots nofollow and X-Robots-Tag nofollow are honoured. false: such links are "
         "followed, but raise no site's reputation.",

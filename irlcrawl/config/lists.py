@@ -113,7 +113,7 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
 
 
 def told_by_re2(error: Exception) -> str:
-    """What re2.error says, which it says in bytes."""
+    """The message of re2.error, which has it in bytes."""
     reason = error.args[0] if error.args else ""
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 

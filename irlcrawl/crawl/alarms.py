@@ -1,4 +1,5 @@
-"""What a person should hear of while a crawl runs: an outage, a disk that fills up, a site that fails, a trap."""
+"""Events that a person should hear of while a crawl runs: an outage, a disk that fills up, a site that fails, a
+trap."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Deaths:
 
     @property
     def pending(self) -> bool:
-        """What some worker left is not in the inbox yet."""
+        """Whether some dead worker's harvests are not in the inbox yet."""
         return bool(self._mourning)
 
     def page_taken_in(self) -> None:

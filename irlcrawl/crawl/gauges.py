@@ -1,7 +1,7 @@
 """The status record of a running crawl (irlcrawl.crawl.status.FIELDS), counted from what the frontier holds.
 
-What the loop owns is asked when the record is made. What the state says is counted at each commit, since in between it
-may belong to a turn (turns.py); only how far the merges are comes while one runs, as often as the turn says so.
+Values that the loop owns are read when the record is made. The state is counted at each commit, since in between it may
+belong to a turn (turns.py); only how far the merges are comes while one runs, as often as the turn says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Gauges:
-    """Makes the record. What costs O(hosts) or O(files) is counted anew only so often that it takes 1% of the time."""
+    """Makes the record. Values that cost O(hosts) or O(files) are counted anew only so often that counting takes 1% of
+    the time."""
 
     def __init__(
         self, state: CrawlState, run: ThisRun, dispatcher: Dispatcher, schedule: Schedule, limits: Limits,
@@ -72,7 +73,7 @@ class Gauges:
         return {**record, **self._of_state, **self._totals(), **self._costly}
 
     def count_state(self, state: CrawlState, rules_bytes: int) -> None:
-        """What the state says, between turns. rules_bytes: of robots rules that turns keep in memory."""
+        """Counts the values of the state, between turns. rules_bytes: of robots rules that turns keep in memory."""
         self._done = state.ledger.done
         self.recent.fetched(self._clock.now(), state.ledger.fetched)
         self._state_held = _held(state, rules_bytes)

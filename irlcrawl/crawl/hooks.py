@@ -1,8 +1,8 @@
 """Calling the operator: a command, a web address, or both are told of what happens to a crawl ([hooks]).
 
-An event is one JSON object. What cannot be told is told again later, and then goes to logs/hooks.undelivered, a line
-each, from where it can be told by hand. All of it happens on a thread of its own: a crawl waits for it for a moment at
-its end, and never else.
+An event is one JSON object. An event that cannot be told is told again later, and then goes to logs/hooks.undelivered,
+a line each, from where it can be told by hand. All of it happens on a thread of its own: a crawl waits for it for a
+moment at its end, and never else.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from irlcrawl.frontier.state.runs import LISTS
 
 
 def sites(state: CrawlState) -> set[int]:
-    """Those that are in lists: the crawl asks nothing of them."""
+    """The sites that are in lists: the crawl asks nothing of them."""
     return {site for lent in state.runs.lent.values() for site in lent.sites}
 
 

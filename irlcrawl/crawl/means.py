@@ -1,7 +1,8 @@
-"""What a configuration points to, as far as rooms behind `config` read it: checked before JOB is touched.
+"""The files and addresses that a configuration points to, as far as rooms behind `config` read them: checked before JOB
+is touched.
 
-`config/checks.py` cannot import these rooms. What is found out here was found out later: by a start that had written
-JOB/irlcrawl.toml already, or by a crawl that ran and ended in taking its new configuration over.
+`config/checks.py` cannot import these rooms. Mistakes that are found here were found later before: by a start that had
+written JOB/irlcrawl.toml already, or by a crawl that ran and ended in taking its new configuration over.
 """
 
 from __future__ import annotations

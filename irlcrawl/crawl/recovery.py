@@ -1,4 +1,4 @@
-"""What a worker left behind: complete harvests nobody named yet, and archived units no harvest covers.
+"""Recovering what a worker left: complete harvests nobody named yet, and archived units no harvest covers.
 
 The same on every open and whenever a worker dies: the torn tail of its archive is cut, its complete harvests are taken
 in order, and the units behind the last of them are read again and give the harvest that was lost.
@@ -41,7 +41,7 @@ THROTTLED = Reason.THROTTLED.name.lower()
 
 @dataclass
 class Recovered:
-    """What was found of one stream."""
+    """The files and units found of one stream."""
 
     harvests: list[str]  # files in order, complete and without a name
     units: int = 0  # of them, read again from the archive

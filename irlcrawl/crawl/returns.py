@@ -104,7 +104,8 @@ def _among(keys: array[int], key: int) -> bool:
 
 
 def of_seeds(urls: Iterable[bytes]) -> Selection:
-    """Those of seeds that are named again: failed or excluded, but not by a limit, which holds for them as for all."""
+    """The URLs of seeds that are named again: failed or excluded, but not by a limit, which holds for them as for
+    all."""
     reasons = [reason for reason, cls in CLASS_OF.items() if cls is not Class.FETCHED and reason not in LIMITS]
     keys = array("Q", sorted(set(map(name_key, urls))))
     return Selection(reasons=tuple(reason.name.lower() for reason in reasons), urls=keys)

@@ -257,7 +257,7 @@ class Turns:
         return result.moved
 
     def leave(self) -> None:
-        """Who is told of closed archives is not waited for any longer."""
+        """Waits no longer for the command that is told of closed archives."""
         self.closed.leave()
 
     async def on_thread(self, work: Callable[..., R], *args: Any) -> R:

@@ -34,7 +34,7 @@ VERSION = 2
 
 
 class Plan(NamedTuple):
-    """What an export of archives makes. It is plain data: processes get it."""
+    """The tables and files that an export of archives makes. It is plain data: processes get it."""
 
     what: str  # pages, links, listed or graph (its edges, archive by archive)
     format: str = JSON_LINES
@@ -102,7 +102,7 @@ class Dataset:
         return sorted(self._known)
 
     def new(self, archives: Iterable[Archive]) -> list[Archive]:
-        """Those that are not exported as they are now."""
+        """Archives that are not exported as they are now."""
         return [one for one in archives if self._known.get(one.name) != (one.bytes, one.modified_ns)]
 
     def add(self, archives: list[Archive], bar: Bar, jobs: int, indexes: Indexes | None = None) -> int:

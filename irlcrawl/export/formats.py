@@ -1,4 +1,4 @@
-"""Files of rows: JSON lines, and Parquet for whoever has pyarrow. A file gets its name when it is whole."""
+"""Files of rows: JSON lines, and Parquet if pyarrow is installed. A file gets its name when it is whole."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def cores() -> int:
 
 def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
     """(item, work(item)) as they are done. With `jobs` of 1, or one item, all is done in this process. `work` is a
-    function of a module, or a partial of one. Raises what `work` raises; JobError if a process was killed. Whoever
-    takes no more, or is interrupted, waits for nothing."""
+    function of a module, or a partial of one. Raises what `work` raises; JobError if a process was killed. A caller
+    that stops taking items, or is interrupted, does not wait for the rest."""
     jobs = min(jobs, len(items))
     if jobs < 2:
         for item in items:
@@ -62,7 +62,7 @@ def _done(running: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
 
 
 def _begin() -> None:
-    """A process ends with the one that started it, and leaves signals of the terminal to that one."""
+    """The process ends with its parent, and leaves signals of the terminal to its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(NICENESS)

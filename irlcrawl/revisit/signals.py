@@ -43,5 +43,5 @@ def unannounced(belief: Belief, told: U1) -> Belief:
 
 
 def faded(right: NDArray[np.float32], wrong: NDArray[np.float32], changes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What of the counts of a host is kept, as a factor."""
+    """The share of a host's counts that is kept."""
     return np.where(np.maximum(right + wrong, changes) > KEPT_MAX, 0.5, 1.0).astype(np.float32)

@@ -1,8 +1,8 @@
 """`irlcrawl fetch`: a list's URLs through workers, without a frontier: no turns, no drums, no crawl.
 
 Of a frontier there is only what dispatches (frontier/dispatch, frontier/politeness): names, clocks, visits, and the
-judgement on silent networks. The list stands for the ready segment that it is. What workers write stays in DIR as they
-wrote it: archives in DIR/warcs, harvests and texts of robots.txt in DIR/state, for `update`.
+judgement on silent networks. The list stands for the ready segment that it is. The files of workers stay in DIR as they
+wrote them: archives in DIR/warcs, harvests and texts of robots.txt in DIR/state, for `update`.
 
 Nothing else is written but the clocks of leases. So beginning is recovery: what earlier fetches into DIR archived is
 read again where no harvest has it, and every row that a harvest names is done. URLs of hosts that are not to be asked
@@ -112,7 +112,7 @@ def recover(files: Files, job: JobDir, head: Head, clock: Clock) -> int:
 
 
 def harvests(files: Files, job: JobDir) -> list[str]:
-    """Those in DIR, by stream and number."""
+    """Harvests in DIR, by stream and number."""
     names = [name for name in files.listdir(job.state) if parse_harvest(name)]
     return sorted(names, key=lambda name: parse_harvest(name) or (0, 0))
 

@@ -1,8 +1,8 @@
 """`irlcrawl fsck JOB`: is everything on the disk what was written, and does it belong together?
 
 In this order: the catalogue, every byte of every state file, the structures they make, the crawl log, the archives, and
-what one says of the other. What a crash leaves behind is no damage: recovery is part of opening. Where the state is
-damaged, only what does not need it is compared further.
+what one says of the other. Traces of a crash are no damage: recovery is part of opening. Where the state is damaged,
+only what does not need it is compared further.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Segments:
         return None if segment is None else segment.sections.get(name)
 
     def blocks(self, section: Section) -> Iterator[Batch]:
-        """Those blocks of a section that can be read."""
+        """The blocks of a section that can be read."""
         for block in range(len(section.blocks)):
             try:
                 yield section.read(block)

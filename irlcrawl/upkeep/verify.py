@@ -211,7 +211,7 @@ class _Units:
                 yield self._wrong(self._request, "a request without its response")
 
     def told(self) -> Findings:
-        """What is worth knowing of the whole file."""
+        """Notes on the whole file."""
         if self._taken_down:
             yield note(self._path, f"{words.plural(self._taken_down, 'answer')} in it taken down (`irlcrawl takedown`)")
 

@@ -1,5 +1,5 @@
 """The operator's seat: a web page and metrics of a crawl, served by a process of their own. It reads the control socket
-and JOB's files, so a crawl pays for no more than one answer a second, whoever looks.
+and JOB's files, so a crawl pays for no more than one answer a second, however many look.
 
 view.py       what a person sees: panels of rows, for the page and for the terminal alike
 terminal.py   these panels on a terminal, every second

@@ -52,7 +52,7 @@ class LogTail:
             self._take(tail[begin:], count=False)
 
     def read(self) -> None:
-        """What was written since. OSError."""
+        """The lines that were written since. OSError."""
         stream = self._stream or self._open()
         if stream is None:
             return

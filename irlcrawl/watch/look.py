@@ -90,7 +90,7 @@ class Look:
 
 
 def config_of(job: JobDir) -> Config | None:
-    """What the crawl goes by; None where it cannot be read."""
+    """The crawl's configuration; None where it cannot be read."""
     try:
         return load_stored(job.config_file)
     except (OSError, JobDamaged):

@@ -1,7 +1,7 @@
 """From what the page asks for to a verb of the command line. Each is run as a process of its own, as a person would: so
 it checks, answers, and is logged alike, and works for a crawl that does not run.
 
-The page may do less than a person at a shell: whoever has its token must not be able to run commands or to read files
+The page may do less than a person at a shell: a person with its token must not be able to run commands or to read files
 by way of the configuration. Arguments reach no shell, and none can be taken for an option.
 """
 

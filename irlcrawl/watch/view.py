@@ -2,7 +2,7 @@
 
 A panel is a title and rows; a row is a label, a text, and perhaps a share that is drawn as a bar. All numbers are put
 into words here, and nowhere else, so that the two views cannot differ. Names of hosts and URLs are as strangers wrote
-them: whoever shows a row escapes it.
+them: the code that shows a row escapes them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Which hosts and URLs are not to be requested, whatever found them: `[site."NAME"] block`, `scope.block_file` and
-`scope.block`. What waits leaves by the same rules (reason `blocked`)."""
+`scope.block`. Waiting URLs leave by the same rules (reason `blocked`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plug-ins are given and what they give, for those who write them (docs/plugins.md).
+"""The arguments and results of plug-ins, for authors of plug-ins (docs/plugins.md).
 
 All are pure functions: what they return depends on nothing but their arguments and the options they were made with.
 After a crash pages are read again from the archive, and then they have to say the same.
@@ -33,7 +33,7 @@ class PageSeen:
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What a page handler returns."""
+    """The result of a page handler."""
 
     links: Sequence[str | bytes] = ()
     """More links, absolute or relative to the page; they take the way of all links."""

@@ -1,4 +1,4 @@
-"""What a handler of a media type says of a page, and of each of its links."""
+"""The result of a handler of a media type, for a page and for each of its links."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Handler(Protocol):
     """A file of this room. `body` is content-decoded, `codec` a Python codec. None of them raises on bad input."""
 
     def read(self, body: bytes, codec: str) -> Content:
-        """What the page says of itself."""
+        """The page's own description."""
 
     def links(self, body: bytes, codec: str) -> tuple[str, Iterator[Link]]:
         """(base as written, the links in order)."""

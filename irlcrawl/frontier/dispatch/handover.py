@@ -1,4 +1,4 @@
-"""What the loop keeps for the next turn: records of hosts that changed, and URLs that cannot stay in their runs."""
+"""What the loop hands over to the next turn: records of hosts that changed, and URLs that cannot stay in their runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from irlcrawl.frontier.state.runs import Withdrawal
 
 
 class Handover:
-    """Filled by whoever holds hosts in memory, emptied by each turn (`take_states`, `take_withdrawn`)."""
+    """Filled by the parts that hold hosts in memory, emptied by each turn (`take_states`, `take_withdrawn`)."""
 
     def __init__(self) -> None:
         self._records: dict[int, HostRecord] = {}

@@ -1,7 +1,8 @@
 """How many more URLs of a host may go into runs, and when those it cannot take would be due.
 
 The loop counts (`Loads`); a turn decides by what it was given when it began (`HostsAtHand`): columns of that moment,
-which nobody changes, so that neither waits for the other. What the loop learns meanwhile counts in the next turn.
+which nobody changes, so that neither waits for the other. Changes that the loop learns of meanwhile count in the next
+turn.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Loads:
         return sum(self._rows)
 
     def largest(self, hosts: Iterable[Host], count: int) -> list[Host]:
-        """Those with the most URLs in runs, first."""
+        """The hosts with the most URLs in runs, largest first."""
         return nlargest(count, hosts, key=self.rows)
 
     def at_hand(self, now: float) -> HostsAtHand:

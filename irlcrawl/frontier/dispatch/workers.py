@@ -20,8 +20,8 @@ from irlcrawl.worker.fetch.process import Process
 from irlcrawl.worker.fetch.wire import Message, open_wire
 
 LOAD_SLACK = 1.05
-"""A host stays with its worker until that one's load exceeds the least by this factor: less than the 15% within which
-workers are to be balanced."""
+"""A host stays with its worker until the worker's load exceeds the least load by this factor: less than the 15% within
+which workers are to be balanced."""
 HALF_LIFE_S = 10.0
 BYTES_AS_REQUEST = 32_000
 """So many bytes take a worker as long (to parse, to archive) as a request without any."""
@@ -152,7 +152,7 @@ class Fleet:
             return await loop.run_in_executor(None, worker.process.wait)
 
     def worked(self, worker: RemoteWorker, requests: int, received: int) -> None:
-        """What a visit that ended has cost the worker, roughly."""
+        """Notes the rough cost, to its worker, of a visit that ended."""
         worker.work += requests + received / BYTES_AS_REQUEST
 
     @property

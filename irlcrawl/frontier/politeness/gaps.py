@@ -310,7 +310,8 @@ class Gaps:
         self._clocks.moved(clocks)
 
     def learn(self, clock: int, site: int, ended: float, fetch_s: float, outcome: Outcome) -> None:
-        """What an exchange tells of a paced clock. Its next time stays: the new gap holds from the next request on."""
+        """Learns from an exchange how a paced clock should run. Its next time stays: the new gap holds from the next
+        request on."""
         rate = self._table.rates.get(clock)
         if rate is not None and site:
             rate.answered(site, ended, fetch_s, outcome)

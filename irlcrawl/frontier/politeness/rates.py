@@ -48,7 +48,7 @@ class Bounds(NamedTuple):
 
 
 class Rate:
-    """What is known of one address."""
+    """All that is known of one address."""
 
     __slots__ = (
         "_answers", "_bad", "_blamed", "_bounds", "_decreased", "_depth", "_grown", "_in_demand", "_last", "_took",

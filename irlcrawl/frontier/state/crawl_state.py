@@ -264,7 +264,7 @@ class CrawlState:
 
     @property
     def merge_bytes(self) -> int:
-        """What the largest merge that is pending may write, about."""
+        """About how many bytes the largest pending merge may write."""
         return max(drum.merge_bytes() for drum in self.drums)
 
     @property

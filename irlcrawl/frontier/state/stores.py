@@ -1,4 +1,4 @@
-"""The stores that a catalogue names, opened: for the crawl that writes them as for whoever reads beside it."""
+"""The stores that a catalogue names, opened: for the crawl that writes them and for readers beside it."""
 
 from __future__ import annotations
 

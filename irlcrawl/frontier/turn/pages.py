@@ -169,7 +169,7 @@ class TurnPages:
         self.put_off(rows.with_(attempt=attempt), due)
 
     def fail(self, rows: Batch, reasons: NDArray[np.uint8], now: float) -> None:
-        """Pages of which a visit came to nothing, or that may not be visited now. Those whose owner opted out are
+        """Pages of which a visit came to nothing, or that may not be visited now. Pages whose owner opted out are
         visited no more, as if they were gone, with a line in the log."""
         out = reasons == Reason.OPTED_OUT
         if out.any():

@@ -69,7 +69,7 @@ class Verdicts:
 
 @dataclass
 class Policy:
-    """What a release needs to know beside the rows."""
+    """All that a release needs to know beside the rows."""
 
     now: float
     load: Callable[[NDArray[np.uint64], Batch], HostLoads]  # keys of hosts, their STATE

@@ -67,7 +67,7 @@ _CLASS_OF[list(CLASS_OF)] = list(CLASS_OF.values())  # by the number of a Reason
 
 @dataclass
 class Task:
-    """What the loop gives a turn. Times are unix seconds."""
+    """The plain data that the loop gives a turn. Times are unix seconds."""
 
     now: float
     harvests: list[str]  # file names, complete and not named yet, in the order of their streams

@@ -182,8 +182,8 @@ class Piece(NamedTuple):
     at: int  # where they begin in its text
 
     def place(self, at: int) -> int:
-        """Where the line that begins at text[at] stands in the log: a number that grows from line to line, the same
-        whoever reads the log, and whenever."""
+        """Where the line that begins at text[at] stands in the log: a number that grows from line to line, the same for
+        every reader at any time."""
         return (self.part << PLACE_BITS) + self.at + at
 
     def lines_with(self, word: bytes) -> Iterator[tuple[int, bytes]]:

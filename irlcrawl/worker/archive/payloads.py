@@ -67,7 +67,7 @@ class Payloads:
         return cls(files, path) if files.exists(path) else None
 
     def find(self, sha1: bytes) -> Known | None:
-        """Who holds a payload of this digest. Damaged, OSError."""
+        """The record that holds a payload of this digest. Damaged, OSError."""
         key = int.from_bytes(sha1[:KEY_BYTES], "big")
         for bit in _places(key, self._width):
             if not self._bits[bit >> 3] >> (bit & 7) & 1:

@@ -197,7 +197,7 @@ def digest(*data: bytes) -> str:
 
 
 def sha1(*data: bytes) -> bytes:
-    """Of what these pieces are together."""
+    """The digest of these pieces together."""
     hasher = hashlib.sha1(usedforsecurity=False)
     for piece in data:
         hasher.update(piece)

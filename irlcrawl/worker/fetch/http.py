@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(slots=True)
 class Fetched:
-    """What became of a request.
+    """The result of a request.
 
     reason: OK (a whole response, or one cut at a bound of ours: exchange.truncated says so), or CONNECT, TLS, TIMEOUT,
     LOST, PROTOCOL. `exchange` is there when a response header came, and partial when reason is TIMEOUT or LOST.
@@ -165,7 +165,7 @@ def leave_out(fetched: Fetched, why: Reason) -> None:
 
 def cut_short(fetched: Fetched, late: bool, overdue: bool) -> None:
     """Marks what came of a body that broke off: `late` by a deadline of ours, `overdue` by that of the whole exchange.
-    A body still arriving at that one is kept: it is as whole as a repeat would get it."""
+    A body that still arrives at the deadline of the whole exchange is kept: it is as whole as a repeat would get it."""
     exchange = fetched.exchange
     assert exchange is not None
     exchange.truncated = "time" if late else "disconnect"

@@ -101,7 +101,7 @@ class Http2Reader:
         return self.outgoing()
 
     def outgoing(self) -> bytes:
-        """What is to be sent now."""
+        """The bytes to be sent now."""
         return self._h2.data_to_send()
 
     def feed(self, data: bytes) -> None:

@@ -405,7 +405,7 @@ async def serve(sock: socket.socket, job: Path, files: Files) -> None:
             over.set_result(None) if error is None else over.set_exception(error)
 
     def on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop itself ran into. Out of memory is not the fault of the server whose answer it was reading."""
+        """An error of the loop itself. Out of memory is not the fault of the server whose answer it was reading."""
         if isinstance(error := context.get("exception"), MemoryError):
             close(error)
         else:

@@ -100,7 +100,7 @@ class TermsOf:
 
 
 def fixed_headers(config: Config) -> list[Header]:
-    """What follows Host in every request, fetch.headers apart."""
+    """The headers that follow Host in every request, fetch.headers apart."""
     mail = [("From", config.crawl.operator)] if _MAIL.fullmatch(config.crawl.operator) else []
     language = [("Accept-Language", config.fetch.accept_language)] if config.fetch.accept_language else []
     return [

@@ -45,7 +45,7 @@ class Signs(Protocol):
 
 
 class Services(Protocol):
-    """What a visit needs of its worker."""
+    """The parts of its worker that a visit needs."""
 
     config: Config
     clock: Clock

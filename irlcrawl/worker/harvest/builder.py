@@ -1,6 +1,6 @@
 """What a worker hands to the frontier: one immutable segment file of links, outcomes and facts.
 
-What is in its file, sections.py says; what it counts, counters.py.
+sections.py says what is in its file; what it counts, counters.py.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Fact:
 
 @dataclass(slots=True)
 class UnitRows:
-    """What one unit adds to a harvest. Rows are tuples in the order of their schema's columns, in which a Carried
-    stands for its own."""
+    """The rows that one unit adds to a harvest. Rows are tuples in the order of their schema's columns, in which a
+    Carried stands for its own."""
 
     outcome: tuple[Any, ...] = ()
     links: list[tuple[Any, ...]] = field(default_factory=list)
@@ -175,8 +175,8 @@ class Rows:
 class HarvestBuilder:
     """Gathers what units yield, for one stream. Not for several threads; a Harvest it let go of may be written on one.
 
-    `take` and `write` are the same but for when the disk is touched. Whoever calls them has made the archive durable up
-    to `position` before the file appears.
+    `take` and `write` are the same but for when the disk is touched. Their caller makes the archive durable up to
+    `position` before the file appears.
     """
 
     def __init__(

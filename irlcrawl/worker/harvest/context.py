@@ -1,5 +1,5 @@
-"""What all pages of a crawl share, and what names a URL's site and host. Apart from process.py, because those who only
-name URLs need not load what reads pages."""
+"""All that the pages of a crawl share, and the names of a URL's site and host. Apart from process.py, because those who
+only name URLs need not load what reads pages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What all pages of a crawl share. `scope` may grow while it is used. `again`: the units are read again, from the
-    archive."""
+    """All that the pages of a crawl share. `scope` may grow while it is used. `again`: the units are read again, from
+    the archive."""
 
     def __init__(self, config: Config, seed: int, scope: Scope, again: bool = False) -> None:
         self.again = again

@@ -1,7 +1,7 @@
 """Plug-ins where pages are read: they filter, weigh and rename links, and look at pages.
 
 An exception in a plug-in, or an answer of the wrong shape, is counted, and the page goes on as if the plug-in were not
-there. What they cost is counted, too: the one thing here that differs when a page is read again.
+there. Their time is counted, too: the one thing here that differs when a page is read again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Plugged:
         return counts
 
     def kept(self, links: list[Link], page: PageSeen, depth: int) -> list[Link]:
-        """Those that every filter lets through."""
+        """The links that every filter lets through."""
         for plugin in self._filters:
             if not links:
                 break

@@ -155,7 +155,7 @@ def of_srcset(text: str) -> Iterator[str]:
 
 
 def of_css(text: str) -> list[str]:
-    """What a style sheet, or an attribute `style`, names."""
+    """The URLs that a style sheet, or an attribute `style`, names."""
     found: dict[str, None] = {}
     if "url(" in text or "@import" in text or "URL(" in text or "@IMPORT" in text:
         for match in islice(_CSS.finditer(text, 0, CSS_CHARS_MAX), CSS_MATCHES_MAX):

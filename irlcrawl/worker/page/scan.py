@@ -5,8 +5,8 @@ that every paragraph reopens. One megabyte of `<div>` keeps Lexbor busy for minu
 they can hide in comments and attributes. And links need no tree. An automaton (RE2) proves, mostly for a whole page at
 once, that its markup is written as nearly everybody writes it; in such markup every `<` starts a token, and one plain
 search finds the tags of interest. Other markup is read token by token. That costs half of building a tree, or less
-(docs/performance.md). Questions that only a tree answers stay open: a link inside `<select>` counts as a link. Where an
-element ends that hides what is in it is found by counting tags of its name.
+(docs/performance.md). Questions that only a tree answers stay open: a link inside `<select>` counts as a link. The end
+of an element that hides its content is found by counting tags of its name.
 """
 
 from __future__ import annotations

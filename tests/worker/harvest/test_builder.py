@@ -29,7 +29,7 @@ def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200
 
 
 def link(key: int) -> tuple[Any, ...]:
-    return (key, 1, 2, Carried(3, 0, 2, 6, 0, b"http://a.test/"), b"http://a.test/%d" % key)
+    return (key, 1, 2, Carried(depth=3, source=2, priority=6, via=b"http://a.test/"), b"http://a.test/%d" % key)
 
 
 def columns(path: Path, section: str) -> Batch:
