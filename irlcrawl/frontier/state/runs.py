@@ -31,6 +31,8 @@ from irlcrawl.frontier.state.hosts import STATE
 
 BLOCK_ROWS = 512
 """Rows per block of a ready section: about as many as one visit reads."""
+BLOCK_BYTES = 6 << 10
+"""Memory of a block beside the bytes of its columns: a dozen arrays, and what they stand on."""
 RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "priority": "u1", "origin": BYTES, **STATE}
 """The index of a ready segment: a row per run, so that opening a crawl reads no URL. `priority` is of its first."""
 PROGRESS = {"segment": "u4", "bits": BYTES}
@@ -328,11 +330,13 @@ class RunReader:
         self._cache: OrderedDict[tuple[int, int], Batch] = OrderedDict()
         self._cache_bytes_max = cache_bytes_max
         self.nbytes = 0
-        """Of the blocks that visits were read from lately."""
+        """Memory of the blocks that visits were read from lately."""
 
     def committed(self, places: dict[int, SegmentPlace]) -> None:
         """Where the segments are from now on (Runs.segments)."""
         self._places = places
+        for key in [key for key in self._cache if key[0] not in places]:
+            self._drop(key)
 
     def read(self, number: int, start: int, end: int) -> Batch:
         """Rows [start, end) of a segment, LINK or LINK and PAGE; their blocks stay in a bounded cache."""
@@ -351,11 +355,14 @@ class RunReader:
         if batch is None:
             place = self._places[number]
             batch = self._pool.section(place.file, place.section).read(block)
-            self.nbytes += batch.nbytes
+            self.nbytes += batch.nbytes + BLOCK_BYTES
         self._cache[key] = batch
         while self.nbytes > self._cache_bytes_max and len(self._cache) > 1:
-            self.nbytes -= self._cache.popitem(last=False)[1].nbytes
+            self._drop(next(iter(self._cache)))
         return batch
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        self.nbytes -= self._cache.pop(key).nbytes + BLOCK_BYTES
 
 
 def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None) -> Iterator[ReadyHost]:
