@@ -107,7 +107,8 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
     received = [size(web.answer(url, "", 0.0)) for _, url in web.log if url != "http://b.test/"]
     held = last["held"]
     assert set(held) == set(midway["held"])
-    assert (held.pop("block_bytes") > 0) and (0 < held.pop("files_open") <= 128) and held.pop("catalog_entries") > 20
+    assert later["held"]["block_bytes"] > 0 == held.pop("block_bytes"), "no segment is left, so none of its blocks is"
+    assert (0 < held.pop("files_open") <= 128) and held.pop("catalog_entries") > 20
     assert 0 < midway["frontier_bytes"] < 1000
     expected = {
         # when /1 is asked for, while a visit to b.test is out; at the end
