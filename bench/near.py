@@ -37,13 +37,14 @@ from selectolax.lexbor import LexborHTMLParser
 from irlcrawl.frontier.state.near import PAGES_MAX, SHARE
 from irlcrawl.worker.page import sketch as sketching
 from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
-from irlcrawl.worker.page.sketch import PARTS, sketch
+from irlcrawl.worker.page.sketch import PARTS
 from tools.docsweb import sets
 from tools.options import whole
 
 MIRRORS = ("word", "date", "nav")
 RESEMBLANCE = 0.8
 PERMUTATIONS, GROUPS, GROUPS_EQUAL = 84, 6, 2
+TOGETHER = 5  # pages that a worker sketches at a time, about
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November")
 U8 = NDArray[np.uint64]
 
@@ -68,7 +69,7 @@ def pages_of(names: str, each: int, drawn: random.Random) -> tuple[list[Page], i
         first = source
         for at, body in enumerate(bodies):
             source = first + at
-            if not sketch(body, texts_of(body)):
+            if not sketching.sketches([sketching.words_of(body, texts_of(body))])[0]:
                 little += 1
                 continue
             other = bodies[at - 1]
@@ -158,7 +159,10 @@ def pairs_by_sketch(bodies: list[bytes]) -> tuple[list[tuple[int, int]], float]:
     """(pairs of near-duplicates, CPU microseconds of a sketch)."""
     texts = [texts_of(body) for body in bodies]
     began = time.process_time()
-    sketches = [sketch(body, text) for body, text in zip(bodies, texts, strict=True)]
+    sketches: list[tuple[int, ...]] = []
+    for at in range(0, len(bodies), TOGETHER):
+        some = zip(bodies[at : at + TOGETHER], texts[at : at + TOGETHER], strict=True)
+        sketches += sketching.sketches([sketching.words_of(body, text) for body, text in some])
     spent = time.process_time() - began
     rows = [at for at, parts in enumerate(sketches) if parts]
     parts: U8 = np.array([sketches[at] for at in rows], np.uint64)
@@ -176,7 +180,7 @@ def pairs_by_minhash(bodies: list[bytes]) -> tuple[list[tuple[int, int]], float]
     groups: U8 = np.zeros((len(bodies), GROUPS), np.uint64)
     began = time.process_time()
     for at, some in enumerate(texts):
-        features = sketching.features_of(bodies[at], some)
+        features, _ = sketching.features_of([sketching.words_of(bodies[at], some)])
         if len(features) >= sketching.FEATURES_MIN:
             least = ((features * (factors | np.uint64(1))) ^ offsets).min(axis=1).reshape(GROUPS, -1)
             groups[at] = np.bitwise_xor.reduce(least * factors.reshape(GROUPS, -1), axis=1)

@@ -26,12 +26,15 @@ from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import Pointer, RulesLog
 from irlcrawl.worker.harvest.sections import SECTIONS, write_sections
 from irlcrawl.worker.page.repetition import Repetition
-from irlcrawl.worker.page.sketch import PARTS
+from irlcrawl.worker.page.sketch import PARTS, sketches
 
 CHUNK_ROWS = 4096
 CACHE_BITS = 18
 BLOCKS_LOOKED = 2
 PAIR_BITS = 14
+WAITING_BYTES = 24 << 10
+"""Words of pages that wait to be sketched together."""
+WAITING_UNITS_MAX = 32
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ class UnitRows:
     site: int = 0  # of a URL that is done: whose yield it is; 0 for others
     directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
-    sketch: tuple[int, ...] = ()  # of its words, with page.near_duplicates: worker/page/sketch.py
+    words: bytes = b""  # of a page, with page.near_duplicates: worker/page/sketch.py
     bare: bool = False  # a bare list of links: worker/page/linklist.py
     change: Change | None = None  # what the visit found, if pages are visited again
     visit: tuple[Any, ...] | None = None  # and the row that says so: again.py
@@ -195,6 +198,8 @@ class HarvestBuilder:
         self._recent_links = RecentKeys()
         self._recent_contents = RecentKeys()  # fingerprints of pages
         self._recent_sketches: RecentSketches | None = None
+        self._waiting: list[UnitRows] = []  # from the first with words on, so that units keep their order
+        self._waiting_bytes = self._waiting_rows = 0  # of their words; their links and outcomes
         self.rules_log = RulesLog(files, state_dir, stream, clock)
         self._clear()
 
@@ -208,9 +213,9 @@ class HarvestBuilder:
     @property
     def nbytes(self) -> int:
         """Memory held, packed rows exactly and others roughly: below the size of the file without compression."""
-        packed = sum(rows.nbytes for rows in self._rows.values())
+        packed = sum(rows.nbytes for rows in self._rows.values()) + self._waiting_bytes
         fresh = len(self._rows["links"].fresh) + len(self._rows["outcomes"].fresh)
-        return packed + self._line_bytes + 256 * fresh
+        return packed + self._line_bytes + 256 * (fresh + self._waiting_rows)
 
     @property
     def empty(self) -> bool:
@@ -225,6 +230,25 @@ class HarvestBuilder:
         """Take in what a unit yields. Returns where its robots.txt text was put, if it brought one."""
         if self._since is None:
             self._since = self._clock.now()
+        pointer = self._add_fact(found.fact) if found.fact is not None else None
+        if not found.words and not self._waiting:
+            self._add_rows(found, ())
+            return pointer
+        self._waiting.append(found)
+        self._waiting_bytes += len(found.words)
+        self._waiting_rows += len(found.links) + 1
+        if self._waiting_bytes >= WAITING_BYTES or len(self._waiting) == WAITING_UNITS_MAX:
+            self._add_waiting()
+        return pointer
+
+    def _add_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._waiting_bytes = self._waiting_rows = 0
+        sketched = iter(sketches([found.words for found in waiting if found.words]))
+        for found in waiting:
+            self._add_rows(found, next(sketched) if found.words else ())
+
+    def _add_rows(self, found: UnitRows, sketch: tuple[int, ...]) -> None:
         _, _, _, _, cls, _, status, received, line = found.outcome
         rows, counters = self._rows, self.counters
         counters["pages"] += cls != Class.NONE and status > 0
@@ -238,13 +262,13 @@ class HarvestBuilder:
         if found.site:
             novel = found.content != 0 and self._recent_contents.one_fresh(found.content)
             waits = False  # for the drum's word
-            if found.sketch and novel:
+            if sketch and novel:
                 if self._recent_sketches is None:
                     self._recent_sketches = RecentSketches()
-                novel = not self._recent_sketches.near(found.sketch)
+                novel = not self._recent_sketches.near(sketch)
                 counters["near_duplicates"] += not novel
                 waits = novel and not found.bare
-                self._add_near(found, waits)
+                self._add_near(found, sketch, waits)
             if not waits:
                 rows["yields"].fresh.append((found.site, novel and not found.bare))
             if found.content and self._repetition.trapped(found.directory, novel):
@@ -263,18 +287,16 @@ class HarvestBuilder:
             rows["visits"].fresh.append(found.visit)
         rows["signals"].fresh += found.signals
         rows["scope"].fresh += [(entry,) for entry in found.scope]
-        pointer = self._add_fact(found.fact) if found.fact is not None else None
         if len(rows["links"].fresh) >= CHUNK_ROWS or len(rows["outcomes"].fresh) >= CHUNK_ROWS:
             self._pack()
-        return pointer
 
-    def _add_near(self, found: UnitRows, waits: bool) -> None:
+    def _add_near(self, found: UnitRows, sketch: tuple[int, ...], waits: bool) -> None:
         """waits: what the page is worth to its site and to others is not settled yet."""
         pairs: list[tuple[int, int, int]] = []
         if waits and self._duplicates_last:
             pairs, found.pairs = found.pairs, []
         packed = np.array([pair[:2] for pair in pairs], "<u8").tobytes() if pairs else b""
-        self._rows["near"].fresh.append((found.site, waits, *found.sketch, packed))
+        self._rows["near"].fresh.append((found.site, waits, *sketch, packed))
 
     def _add_fact(self, fact: Fact) -> Pointer | None:
         pointer = self.rules_log.append(fact.rules) if fact.rules else None
@@ -294,6 +316,7 @@ class HarvestBuilder:
         The builder is empty after it."""
         if self.empty:
             return None
+        self._add_waiting()
         self._pack()
         harvest = Harvest(
             self._files, self._state_dir, self._stream, self._number, position, self.counters,

@@ -44,7 +44,7 @@ from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
 from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
 from irlcrawl.worker.page.repetition import directory_key
-from irlcrawl.worker.page.sketch import sketch
+from irlcrawl.worker.page.sketch import words_of
 from irlcrawl.worker.page.wording import wording
 
 STEP_BYTES = 128 << 10
@@ -292,7 +292,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if large:
         yield
     if html and context.config.page.near_duplicates:
-        found.sketch = sketch(body, texts)
+        found.words = words_of(body, texts)
     if unit.page is not None or context.config.revisit.enabled:
         found.wording = wording(body, html)
     found.directory = directory_key(unit.url)

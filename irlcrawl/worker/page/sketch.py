@@ -7,14 +7,18 @@ near-duplicates if one part differs in at most three bits (Manku, Jain, Das Sarm
 whole page misses a third of the edits of one word in a page of 200: four of its features differ, and with them 3 bits
 or more. Of three parts one mostly has none of them.
 
-numpy on the bytes of all texts together: a word's hash is a difference of prefix sums, so no word becomes an object.
+numpy on the bytes of the texts of several pages together: a word's hash is a difference of prefix sums, so no word
+becomes an object. One page at a time takes twice as long, most of it in calling numpy.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from irlcrawl.worker.page.fingerprint import DIGITS, texts_of
 
@@ -23,6 +27,8 @@ FEATURES_MIN = 50
 """A page with fewer has no sketch: it would say little, and change with each word."""
 TEXT_BYTES_MAX = 1 << 14
 """Of a page's texts; what comes behind that is not looked at. It is some 2,500 words."""
+BATCH_BYTES_MAX = 1 << 16
+"""Texts that are read together."""
 FEATURES = 504
 """Of a page with more only a share is taken, by their hashes: a half, a quarter, ..."""
 PART_FEATURES_MIN, PART_FEATURES_MAX = 4, 255
@@ -38,8 +44,8 @@ _LETTERS = bytes(c | 0x20 if 65 <= c <= 90 else c if 97 <= c <= 122 or c >= 0x80
 _BASE = 0x9E3779B1
 
 
-def _powers(base: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    values = np.full(TEXT_BYTES_MAX, base, np.uint32)
+def _powers(base: int) -> NDArray[np.uint32]:
+    values = np.full(BATCH_BYTES_MAX, base, np.uint32)
     values[0] = 1
     return np.multiply.accumulate(values, dtype=np.uint32)
 
@@ -51,33 +57,97 @@ _EDGES = np.array([0x5555555555555555, 0xAAAAAAAAAAAAAAAA], np.uint64)
 _APART = np.array([0, 0x5A3C96E10F78D2B4, 0xC369A55A96F00F3C], np.uint64)
 """So that a part of one page is not taken for another part of another one."""
 _MIX = tuple(map(np.uint64, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)))
+_NOTHING = np.zeros(1, np.uint64)
 _29, _32 = np.uint64(29), np.uint64(32)
 
 
-def sketch(body: bytes, texts: list[bytes]) -> tuple[int, ...]:
-    """PARTS numbers (u8) of a decoded page in HTML with these texts (texts_of); empty for a page that says too
-    little."""
-    features = features_of(body, texts)
-    if len(features) < FEATURES_MIN:
-        return ()
-    first, second = np.searchsorted(features, _EDGES).tolist()
-    sizes = (first, second - first, len(features) - second)
-    if min(sizes) < PART_FEATURES_MIN or max(sizes) > PART_FEATURES_MAX:
-        return ()
-    features ^= features >> _32
-    features *= _MIX[0]
-    lanes = (features ^ (features >> _29)) >> _SHIFTS
-    lanes &= _ONES
-    counts = np.add.reduceat(lanes, (0, first, second), axis=1).T.copy().view(np.uint8)  # [PARTS, 64], in one order
-    majority = counts > np.array([[size // 2] for size in sizes], np.uint8)
-    return tuple((np.packbits(majority, axis=1).view(np.uint64)[:, 0] ^ _APART).tolist())
-
-
-def features_of(body: bytes, texts: list[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Hashes u8[n], distinct and ascending, of the pairs of words of a page outside its frame."""
+def words_of(body: bytes, texts: list[bytes]) -> bytes:
+    """What a sketch reads of a decoded page in HTML with these texts (texts_of): its letters outside its frame, with
+    zeros between words. Of at most TEXT_BYTES_MAX bytes; not empty, it begins with a zero."""
     if framed := _framed(body):
         texts = [text for text in texts if text not in framed]
-    return _features(b" ".join(texts).translate(_LETTERS, DIGITS)[:TEXT_BYTES_MAX])
+    return b"\0".join(texts).translate(_LETTERS, DIGITS)[:TEXT_BYTES_MAX]
+
+
+def sketches(pages: Sequence[bytes]) -> list[tuple[int, ...]]:
+    """Of each page with these words (words_of) PARTS numbers (u8); none of a page that says too little."""
+    found: list[tuple[int, ...]] = []
+    for batch in _batches(pages):
+        found += _sketched(*features_of(batch))
+    return found
+
+
+def features_of(pages: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hashes u8[n] of the pairs of words of pages (words_of; BATCH_BYTES_MAX together), of each page distinct and
+    ascending; and where each page's begin and end, i8[pages + 1]."""
+    letters = np.frombuffer(b"".join(pages), np.uint8)
+    inside = letters != 0
+    begin = (inside[1:] > inside[:-1]).nonzero()[0]  # a word begins behind each of these
+    if len(begin) < 3:
+        return np.empty(0, np.uint64), np.zeros(len(pages) + 1, np.int64)
+    bounds = begin.searchsorted(np.cumsum([0, *map(len, pages)]))
+    pairs = _pairs(letters, begin)
+    keep = np.ones(len(begin), np.bool_)
+    keep[bounds[1:] - 1] = keep[bounds[1:] - 2] = False  # a page's last word has no end, the one before it no pair
+    sizes = np.diff(bounds)
+    if max(counts := sizes.tolist()) - 2 > FEATURES:
+        shares = [(1 << ((count - 3) // FEATURES).bit_length()) - 1 if count - 2 > FEATURES else 0 for count in counts]
+        keep[:-2] &= pairs & np.array(shares, np.uint64).repeat(sizes)[:-2] == 0
+    return _distinct(pairs[keep[:-2]], np.concatenate(([0], keep.cumsum()))[bounds])
+
+
+def _batches(pages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    begin = size = 0
+    for at, page in enumerate(pages):
+        size += len(page)
+        if size > BATCH_BYTES_MAX:
+            yield pages[begin:at]
+            begin, size = at, len(page)
+    yield pages[begin:]
+
+
+def _pairs(letters: NDArray[np.uint8], begin: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hashes of each two words that follow one another, u8[words - 2]: the last has no end here."""
+    sums = np.cumsum(_POWERS[: len(letters)] * letters, dtype=np.uint32).take(begin)
+    words = ((sums[1:] - sums[:-1]) * _INVERSE.take(begin[:-1])).astype(np.uint64)
+    words *= _MIX[0]
+    pairs: NDArray[np.uint64] = words[:-1] + (words[1:] >> _29)
+    pairs *= _MIX[1]
+    pairs ^= pairs >> _32
+    pairs *= _MIX[2]
+    return pairs
+
+
+def _distinct(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Each page's features sorted, each once."""
+    for begin, end in pairwise(bounds.tolist()):
+        features[begin:end].sort()
+    first = np.ones(len(features) + 1, np.bool_)
+    np.not_equal(features[1:], features[:-1], out=first[1:-1])
+    first[bounds] = True
+    return features[first[:-1]], np.concatenate(([0], first.cumsum()))[bounds]
+
+
+def _sketched(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    """Of pages with these features."""
+    totals = np.diff(bounds)
+    parts = (np.arange(len(totals)) * PARTS).repeat(totals)
+    parts += features >= _EDGES[0]
+    parts += features >= _EDGES[1]
+    sizes = np.bincount(parts, minlength=PARTS * len(totals))
+    features = np.concatenate((features, _NOTHING))  # for parts without a feature: they begin behind the last one
+    features ^= features >> _32
+    features *= _MIX[0]
+    features ^= features >> _29
+    lanes = features >> _SHIFTS
+    lanes &= _ONES
+    counts = np.add.reduceat(lanes, sizes.cumsum() - sizes, axis=1).T.copy().view(np.uint8)  # [parts, 64], in one order
+    majority = counts > (sizes >> 1).astype(np.uint8)[:, None]
+    numbers = np.packbits(majority, axis=1).view(np.uint64).reshape(-1, PARTS) ^ _APART
+    sizes = sizes.reshape(-1, PARTS)
+    told = (totals >= FEATURES_MIN) & (sizes.min(axis=1) >= PART_FEATURES_MIN)
+    told &= sizes.max(axis=1) <= PART_FEATURES_MAX
+    return [tuple(page) if tells else () for page, tells in zip(numbers.tolist(), told.tolist(), strict=True)]
 
 
 def _framed(body: bytes) -> set[bytes]:
@@ -89,25 +159,3 @@ def _framed(body: bytes) -> set[bytes]:
             until = part.find(b"</" + tag[1], tag.end())
             framed.update(texts_of(part[tag.start() : until + 1 if until > 0 else tag.start()]))
     return framed
-
-
-def _features(text: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Hashes u8[n], distinct, of pairs of words. text: 0 between words."""
-    letters = np.frombuffer(text, np.uint8)
-    inside = letters != 0
-    begin = (inside[1:] > inside[:-1]).nonzero()[0]  # a word begins behind each of these
-    if len(begin) <= FEATURES_MIN:
-        return np.empty(0, np.uint64)
-    sums = np.cumsum(_POWERS[: len(letters)] * letters, dtype=np.uint32).take(begin)
-    words = ((sums[1:] - sums[:-1]) * _INVERSE.take(begin[:-1])).astype(np.uint64)
-    words *= _MIX[0]
-    pairs = words[:-1] + (words[1:] >> _29)
-    pairs *= _MIX[1]
-    pairs ^= pairs >> _32
-    pairs *= _MIX[2]
-    if len(pairs) > FEATURES:
-        share = np.uint64((1 << ((len(pairs) - 1) // FEATURES).bit_length()) - 1)
-        pairs = pairs[pairs & share == 0]
-    pairs.sort()
-    pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
-    return pairs

@@ -18,10 +18,12 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import Carried
 from irlcrawl.worker.harvest import rules_log
-from irlcrawl.worker.harvest.builder import Fact, HarvestBuilder, RecentKeys, UnitRows
+from irlcrawl.worker.harvest.builder import WAITING_UNITS_MAX, Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
 from irlcrawl.worker.harvest.sections import LABEL_ROWS
+
+ARTICLE = [chr(97 + at % 26) * (at % 7 + 1) + chr(97 + at % 23) for at in range(300)]
 
 
 def outcome(cls: int = Class.FETCHED, reason: int = Reason.OK, status: int = 200, size: int = 10) -> tuple[Any, ...]:
@@ -255,3 +257,28 @@ def test_yields_tell_pages_with_content_not_met_before(tmp_path: Path) -> None:
     assert name is not None
     told = columns(tmp_path / name, "yields")
     assert list(zip(told["key"].tolist(), told["novel"].tolist())) == [(7, 1), (7, 0), (8, 0), (8, 1), (9, 0)]
+
+
+def test_units_keep_their_order_where_pages_wait_to_be_sketched_together(tmp_path: Path) -> None:
+    """What waits counts to the memory held, brings its robots.txt at once, and is in the harvest, however few wait."""
+    words = [b"".join(b"\0%s" % letters.encode() for letters in said) for said in (ARTICLE, [*ARTICLE, "more"])]
+    units = [
+        UnitRows((*outcome()[:-1], b"%d" % number), links=[link(number + 1)], site=9, content=number + 1, words=said)
+        for number, said in enumerate([b"", words[0], b"", words[1]] * WAITING_UNITS_MAX)
+    ]
+    made = builder(tmp_path)
+    held = [made.nbytes]
+    for unit in units:
+        made.add(unit)
+        held.append(made.nbytes)
+    assert held[2] - held[1] > len(words[0])
+    assert (
+        made.add(UnitRows(outcome(Class.NONE), words=words[0], fact=Fact(4, 1.5, 1, 2.5, 0.5, 0, b"rules"))) is not None
+    )
+    name = made.write((1, 0))
+    assert name is not None
+    lines = columns(tmp_path / name, "outcomes")["line"].tolist()
+    assert lines == [*(b"%d" % number for number in range(len(units))), b"a line"]
+    assert columns(tmp_path / name, "links").rows == len(units)
+    assert columns(tmp_path / name, "near")["open"].tolist() == [1, *[0] * (len(units) // 2 - 1)]
+    assert made.empty and made.nbytes == 0

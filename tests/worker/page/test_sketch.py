@@ -10,12 +10,18 @@ import drum  # noqa: F401 - before numpy is loaded: drum/processor.py
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from irlcrawl.worker.page import sketch as module
 from irlcrawl.worker.page.fingerprint import texts_of
-from irlcrawl.worker.page.sketch import FEATURES, TEXT_BYTES_MAX, sketch
+from irlcrawl.worker.page.sketch import FEATURES, TEXT_BYTES_MAX, sketches, words_of
 
 MASK = (1 << 64) - 1
+
+
+def sketch(body: bytes, texts: list[bytes]) -> tuple[int, ...]:
+    return sketches([words_of(body, texts)])[0]
 
 
 def near(one: bytes, other: bytes) -> bool:
@@ -71,6 +77,15 @@ def test_as_the_model_says(words: int) -> None:
     body = page(article(words, words))
     ours = sketch(body, texts_of(body))
     assert [unshuffled(*pair) for pair in zip(ours, module._APART.tolist(), strict=True)] == list(modelled(body))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 40) | st.integers(41, 3000), max_size=12), st.integers(0, 99))
+def test_pages_together_have_the_sketches_that_each_has_alone(sizes: list[int], seed: int) -> None:
+    """Also next to pages without a word, and where they are more than are read at a time."""
+    bodies = [page(article(seed + at, words)) if words else b"<p>" for at, words in enumerate(sizes)]
+    pages = [words_of(body, texts_of(body)) for body in bodies]
+    assert sketches(pages) == [sketches([words])[0] for words in pages]
 
 
 def test_a_changed_word_is_near_and_another_article_is_not() -> None:
