@@ -285,6 +285,7 @@ class Placement:
             raise ValueError("more URLs of a site came back from QF than its record says were there")
         sites = items["key"][firsts]
         budget = self._worth.budgets(self._star, sites, known)
+        self._restated(sites, known, degree, budget)
         tail, count = opened(sites, tail0, count0, budget, self._position)
 
         # The quota: URLs placed already come first, then what QF holds, then what is new.
@@ -322,6 +323,20 @@ class Placement:
         record = Batch({name: values[name].astype(RECORD[name]) for name in RECORD})
         write = (links > 0) | (asked > 0) | moved | (values["deferred"] != deferred)
         return Result(record, write, (op == PLACE) | (op == REREAD), {"queue": queue})
+
+    def _restated(self, sites: npt.NDArray[np.uint64], known: dict[str, Ints], degree: Ints, budget: Ints) -> None:
+        """A site whose budget has grown has as many URLs ahead as before, but by what it has now: else what it placed
+        by less, when few sites linked to it, would hold back what comes."""
+        ahead = np.flatnonzero((known["in_degree"] > degree) & (known["tail"] > self._current))
+        if not len(ahead):
+            return
+        some = {name: column[ahead] for name, column in known.items()}
+        before = self._worth.budgets(self._star, sites[ahead], {**some, "in_degree": degree[ahead]})
+        now = budget[ahead]
+        waiting = (some["tail"] - self._current) * before + some["count"]
+        grown = now > before
+        known["tail"][ahead] = np.where(grown, self._current + waiting // now, some["tail"])
+        known["count"][ahead] = np.where(grown, waiting % now, some["count"])
 
     def _ranks(self, items: Batch, asks: Ints, first: Ints) -> Ints:
         """The place of each item in its group, whose first item is `first`: by operation, then URLs by level and

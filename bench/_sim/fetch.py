@@ -155,7 +155,8 @@ class Harvester:
         if len(fresh) > LABEL_ROWS:  # as they will lie in the file: numbers are put in order faster than texts
             fresh = fresh[np.argsort(_labels(keys[fresh]), kind="stable")]
         rows = self._rows(targets[fresh], depth[fresh].astype(np.uint16), kind[fresh])
-        last = np.where(supports[fresh], rows["priority"], np.uint8(PRIORITY_LAST))
+        inside = site_of(targets[fresh]) == site_of(pages)[source[fresh]]
+        last = np.where(supports[fresh] | ~inside, rows["priority"], np.uint8(PRIORITY_LAST))
         sections["links"] = rows.with_(priority=last, via=web.urls(pages).take(source[fresh]))
         name = self._write(sections, found)
         truth = web.truth(pages, when)

@@ -167,7 +167,8 @@ class Quick:
         keys, first = np.unique(web.keys(targets), return_index=True)
         at = np.sort(first[np.searchsorted(keys, self._seen.fresh(keys))])
         rows = self._rows(targets[at], depth[source[at]] + 1, Source.LINK)
-        priority = np.where(supports[at], rows["priority"], np.uint8(PRIORITY_LAST))
+        inside = site_of(targets[at]) == site_of(pages)[source[at]]
+        priority = np.where(supports[at] | ~inside, rows["priority"], np.uint8(PRIORITY_LAST))
         self.sites.pend_urls(rows.with_(priority=priority))
 
     def _pairs(self, origin: NDArray[np.int64], target: NDArray[np.int64]) -> None:

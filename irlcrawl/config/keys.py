@@ -422,7 +422,9 @@ class Budgets:
         "after this many fetches without new content a site has a quarter of its budget. 0: off.", low=0,
     )  # fmt: skip
     duplicates_last: bool = key(
-        True, "Links of a page whose texts (digits apart) were met before are queued last and support no other site."
+        True,
+        "A page whose texts (digits apart) were met before supports no other site, and its links to its own site "
+        "are queued last there. false: off.",
     )
     link_list_sites: int = key(
         5, "Link-list filter: a page that links to more than this many other sites, with at least one link in six "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 SLOTS = 1024
@@ -79,14 +80,23 @@ class Model:
     def bucket(self, site: int) -> Bucket:
         return self.buckets[bisect_right([b.lo for b in self.buckets], site) - 1]
 
-    def merge(self, pairs: Iterable[tuple[int, int]]) -> None:
+    def merge(self, pairs: Sequence[tuple[int, int]]) -> None:
         """pairs: (pair, site linked to). In-degrees count before what is pending is placed."""
         self.refreeze()
-        for pair, site in pairs:
-            if pair not in self.pairs:
-                self.pairs.add(pair)
-                self.records.setdefault(site, Record()).in_degree += 1
+        new = Counter({pair: site for pair, site in pairs if pair not in self.pairs}.values())
+        self.pairs.update(pair for pair, _ in pairs)
+        for site, links in new.items():
+            self.link(site, links)
         self.place_pending()
+
+    def link(self, site: int, links: int) -> None:
+        """So many more sites link to it. What it has ahead is as much as before, by the budget that it has now."""
+        record = self.records.setdefault(site, Record())
+        before, now = self.budget(record.in_degree), self.budget(record.in_degree + links)
+        record.in_degree += links
+        if record.tail > self.current and now > before:
+            ahead = (record.tail - self.current) * before + record.count
+            record.tail, record.count = self.current + ahead // now, ahead % now
 
     def refreeze(self) -> None:
         if self.freeze:

@@ -186,7 +186,7 @@ class HarvestBuilder:
         self, files: Files, state_dir: str, stream: int, clock: Clock, first_number: int = 0,
         duplicates_last: bool = False, near_duplicates_max: int = 0,
     ) -> None:  # fmt: skip
-        """duplicates_last: links of a page whose content is known go last, and it supports no other site.
+        """duplicates_last: links within its site of a page whose content is known go last, and it supports no other.
         near_duplicates_max: after so many of a directory in a row they are left out."""
         self._duplicates_last = duplicates_last
         self._repetition = Repetition(near_duplicates_max)
@@ -277,7 +277,8 @@ class HarvestBuilder:
             if self._duplicates_last and found.content and not novel:
                 found.pairs = []
                 found.links = [
-                    (*key, carried._replace(priority=PRIORITY_LAST), url) for *key, carried, url in found.links
+                    (key, site, host, carried._replace(priority=PRIORITY_LAST) if site == found.site else carried, url)
+                    for key, site, host, carried, url in found.links
                 ]
         rows["links"].fresh += found.links
         rows["pairs"].fresh += found.pairs
