@@ -108,9 +108,9 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
         if args.output is None:
             _stream(plan, archives, bar, indexes)
         else:
-            found = dataset.Dataset.open(args.output, plan)
-            new = found.new(archives)
-            rows = found.add(new, bar, _jobs(args), indexes)
+            with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
+                new = found.new(archives)
+                rows = found.add(new, bar, _jobs(args), indexes)
             bar.note(f"{words.plural(rows, 'row')} of {words.plural(len(new), 'archive')} added to {args.output}")
     _note_open(bar, still_open)
 
@@ -171,11 +171,11 @@ def _graph(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 
     archives, still_open = closed(job, Files())
     plan = dataset.Plan("graph", hosts=args.by == "host")
-    found = dataset.Dataset.open(args.output, plan)
-    found.add(found.new(archives), bar, _jobs(args))
-    edges = [dataset.edges_path(args.output, name) for name in found.exported]
-    with tempfile.TemporaryDirectory(dir=args.output) as directory:
-        vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
+    with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
+        found.add(found.new(archives), bar, _jobs(args))
+        edges = [dataset.edges_path(args.output, name) for name in found.exported]
+        with tempfile.TemporaryDirectory(dir=args.output) as directory:
+            vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
     what = words.plural(vertices, args.by or "site")
     bar.note(f"{what} and {words.plural(total, 'edge')} in {args.output}")
     _note_open(bar, still_open)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -127,6 +128,45 @@ def test_an_export_that_is_interrupted_goes_on(
     same = {name: data for name, data in tree(out).items() if name != dataset.STATE}
     assert same == {name: data for name, data in tree(whole).items() if name != dataset.STATE}
     assert "0 rows of 0 archives" in run("export", "pages", job.path, "-o", out)[2]
+
+
+def test_a_directory_in_which_nothing_was_exported_yet_takes_other_options(
+    job: JobDir, run: Run, tmp_path: Path
+) -> None:
+    """After an export that failed at once, for want of a library, or was killed as it began, the same directory was
+    refused: "made by an export with other options"."""
+    begun = b'{"export": 2, "what": "pages", "format": "parquet"}\n'
+    for number, state in enumerate((b"", begun[:16], begun)):
+        out = tmp_path / str(number)
+        out.mkdir()
+        (out / dataset.STATE).write_bytes(state)
+        code, _, err = run("export", "pages", job.path, "-o", out)
+        assert code == ExitCode.DONE, err
+        assert len(rows_in(out)) == 5 and "0 rows of 0 archives" in run("export", "pages", job.path, "-o", out)[2]
+
+
+def test_two_exports_at_a_time_into_one_directory(job: JobDir, run: Run, tmp_path: Path) -> None:
+    """They wrote into one another's files: one ended with "x.jsonl.tmp: No such file or directory"."""
+    out = tmp_path / "out"
+    with contextlib.closing(dataset.Dataset.open(str(out), dataset.Plan("pages"))):
+        code, _, err = run("export", "pages", job.path, "-o", out)
+        assert code == ExitCode.FAILED and "another export writes there now" in err and not list(out.glob("*.jsonl*"))
+    assert run("export", "pages", job.path, "-o", out)[0] == ExitCode.DONE and len(rows_in(out)) == 5
+
+
+@pytest.mark.parametrize("words", [[], ["--crawl", "C"]])
+def test_rows_that_an_archive_has_no_more_are_gone(job: JobDir, run: Run, tmp_path: Path, words: list[str]) -> None:
+    """The file of an archive whose last page was taken down stayed, with the page."""
+    out = tmp_path / "out"
+    run("export", "pages", job.path, "-o", out, *words)
+    (changed,) = job.warcs.glob("*s0002*")
+    other = make_job(tmp_path / "other", [Page("https://b.example/robots.txt", b"User-agent: *\n", robots=True)])
+    (new,) = other.warcs.iterdir()
+    new.rename(changed)
+    assert run("export", "pages", job.path, "-o", out, *words)[0] == ExitCode.DONE
+    assert {str(row["url"]) for row in rows_in(out) if "b.example" in str(row["url"])} == (
+        {"https://b.example/robots.txt"} if words else set()
+    )
 
 
 def test_standard_output_has_the_same_rows(job: JobDir, run: Run, tmp_path: Path) -> None:
