@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
     what: str  # pages, links, listed or graph (its edges, archive by archive)
     format: str = JSON_LINES
-    asked: pages.Asked = pages.Asked()  # of pages; of links, whether PDFs are read
+    asked: pages.Asked = pages.Asked()  # of links, whether PDFs and originals are read; of a graph, whether originals
     crawl: str = ""  # Common Crawl's partitions crawl=NAME/subset=...; empty: none
     hosts: bool = False  # of a graph: between hosts, not sites
 
@@ -55,11 +55,12 @@ def rows(plan: Plan, archive: Archive, indexes: Indexes | None = None) -> Iterat
     """(subset, row) of everything in an archive. indexes: of all archives, to find originals. Damaged, OSError,
     JobError."""
     found = captures(Files(), archive)
+    originals = _originals(indexes) if indexes is not None else None
     if plan.what == "links":
-        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf))
+        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf, originals))
     if plan.what == "listed":
         return ((pages.WARC, row) for capture in found for row in listed.rows_of(capture))
-    return pages.rows(found, archive, plan.asked, _originals(indexes) if indexes is not None else None)
+    return pages.rows(found, archive, plan.asked, originals)
 
 
 @lru_cache(maxsize=1)
@@ -170,7 +171,7 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
 def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> int:
     """The files of one archive; returns their rows. They replace earlier ones."""
     if plan.what == "graph":
-        return _write_edges(plan, directory, archive)
+        return _write_edges(plan, directory, archive, _originals(indexes) if indexes is not None else None)
     paths = _paths(plan, directory, archive.name)
     opened: dict[str, Writer] = {}
     try:
@@ -211,14 +212,14 @@ def edges_path(directory: str, archive: str) -> str:
     return os.path.join(directory, warc_stem(archive) + ".edges")
 
 
-def _write_edges(plan: Plan, directory: str, archive: Archive) -> int:
+def _write_edges(plan: Plan, directory: str, archive: Archive, originals: Originals | None) -> int:
     """The distinct edges of one archive, sorted."""
     made = edges_path(directory, archive.name)
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
         count = 0
         part = os.path.join(temporary, "edges")
         with open(part, "wb", buffering=1 << 20) as stream:
-            for line in edge_lines(captures(Files(), archive), plan.hosts, temporary):
+            for line in edge_lines(captures(Files(), archive), plan.hosts, temporary, originals):
                 stream.write(line)
                 count += 1
         os.replace(part, made)
