@@ -65,6 +65,17 @@ def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
     assert rows["https://b.example/x"]["fetch_status"] == 404 and len(rows) == 5, "no robots.txt"
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_a_page_in_utf_16_was_taken_for_bytes(tmp_path: Path, run: Run, codec: str) -> None:
+    """Every second byte of it is zero; its byte order mark says why."""
+    body = ("\ufeff" + "<html><title>Größe</title><a href=/x>Länge</a>").encode(codec)
+    job = make_job(tmp_path / "utf-16", [Page("http://a.example/", body, {"Content-Type": "text/html"})])
+    row = json.loads(run("export", "pages", job.path)[1])
+    assert (row["content_mime_detected"], row["content_charset"], row["title"]) == ("text/html", codec.upper(), "Größe")
+    link = json.loads(run("export", "links", job.path)[1])
+    assert (link["to_url"], link["anchor_text"]) == ("http://a.example/x", "Länge")
+
+
 def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: Run) -> None:
     """As in the index: its media type says that it is a revisit."""
     with open(job.warcs / "other-20230101000000000-00000-s0009.warc.gz", "wb") as stream:
