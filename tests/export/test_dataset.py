@@ -91,6 +91,22 @@ def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: R
     assert len(run("export", "links", job.path)[1].splitlines()) == 2
 
 
+def test_a_page_of_which_its_server_says_that_it_is_as_before_had_no_status(job: JobDir, run: Run) -> None:
+    """The header of a 304 stands beside its record, for replay tools would send the 304 on."""
+    with open(job.warcs / "irlcrawl-20230101000000000-00000-s0009.warc.gz", "wb") as stream:
+        writer = WARCWriter(stream, gzip=True, warc_version="WARC/1.1")
+        unit = json.dumps({"segment": 0, "status": 304, "header": "HTTP/1.1 304 Not Modified\r\nETag: \xe9\r\n\r\n"})
+        url = "http://a.example/again"
+        writer.write_record(
+            writer.create_revisit_record(
+                url, "sha1:AAAA", url, "2023-01-01T00:00:00Z", warc_headers_dict={"Irlcrawl-Unit": unit}
+            )
+        )
+    rows = {row["url"]: row for row in map(json.loads, run("export", "pages", job.path)[1].splitlines())}
+    again = rows[url]
+    assert (again["fetch_status"], again["content_mime_type"], again["title"]) == (304, "warc/revisit", None)
+
+
 def test_what_is_new_is_added(job: JobDir, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("export", "pages", job.path, "-o", out)[0] == ExitCode.DONE
