@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -243,6 +244,21 @@ def test_hosts_into_a_directory_leave_no_file_behind(job: JobDir, run: Run, tmp_
     code, _, err = run("export", "hosts", job.path, "-o", tmp_path / "x")
     assert code == ExitCode.FAILED and f"{tmp_path / 'x'}: a directory; name a file" in err
     assert not (tmp_path / "x.tmp").exists()
+
+
+@pytest.mark.parametrize("what", ["hosts", "cdxj", "wacz"])
+def test_a_device_was_replaced_by_a_file_and_so_was_a_symlink(job: JobDir, run: Run, tmp_path: Path, what: str) -> None:
+    """`-o /dev/null` as root left a machine without that device."""
+    pipe, link, away = tmp_path / "pipe", tmp_path / "link", tmp_path / "away"
+    os.mkfifo(pipe)
+    code, _, err = run("export", what, job.path, "-o", pipe)
+    assert code == ExitCode.FAILED and f"{pipe}: a device or a pipe; name a file" in err and pipe.is_fifo()
+    away.mkdir()
+    link.symlink_to(away / "file")
+    assert run("export", what, job.path, "-o", link)[0] == ExitCode.DONE
+    assert link.is_symlink() and [path.name for path in away.iterdir()] == ["file"]
+    code, _, err = run("export", what, job.path, "-o", tmp_path / "none" / "file")
+    assert code == ExitCode.FAILED and f"there is no directory {tmp_path / 'none'}" in err
 
 
 def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
