@@ -183,7 +183,7 @@ def of_revisit(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--match", metavar="P", action="append", default=[],
-        help="pages in whose URL this pattern (RE2) is found; may be repeated",
+        help="also pages in whose URL this pattern (RE2) is found; may be repeated",
     )  # fmt: skip
 
 
