@@ -287,6 +287,7 @@ def test_the_graph_in_the_formats_of_others(job: JobDir, run: Run, tmp_path: Pat
     assert gzip.decompress((tmp_path / "g" / "vertices.txt.gz").read_bytes()).decode().splitlines() == [
         "0\texample.a", "1\texample.alone", "2\texample.b", "3\texample.c",
     ]  # fmt: skip
+    assert b".tmp" not in (tmp_path / "g" / "vertices.txt.gz").read_bytes(), "`gunzip -N` made a file of that name"
     edges = [(0, 2), (0, 3), (2, 0)]
     packed = gzip.decompress((tmp_path / "g" / "edges.txt.gz").read_bytes())
     assert [tuple(map(int, line.split(b"\t"))) for line in packed.splitlines()] == edges
