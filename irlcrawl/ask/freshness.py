@@ -138,8 +138,12 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     for host in told["hosts"]:
         yield f"  {host['host']}: {words.plural(host['pages'], 'page')}; {_in_words(host)}"
     if told["capacity"]:
-        parts = (f"{words.count(round(one['visits_a_day']))}: {one['fresh_share']:.0%}" for one in told["capacity"])
-        yield f"copies that are right in the long run, by visits a day: {', '.join(parts)}"
+        parts = (
+            f"{one['fresh_share']:.0%} with {words.plural(round(one['visits_a_day']), 'visit')} a day"
+            f"{' (as now)' if price == 1 else ''}"
+            for price, one in zip(PRICES, told["capacity"], strict=True)
+        )
+        yield f"copies that are right in the long run: {', '.join(parts)}"
     if told["hubs"]:
         yield "hubs, by new links a day"
         yield from (words.printable(f"  {hub['new_links_a_day']:.1f} {hub['url']}") for hub in told["hubs"])

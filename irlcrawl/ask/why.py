@@ -489,6 +489,12 @@ def _facts(values: Answer, indent: str) -> Iterator[str]:
             if value:
                 yield f"{indent}{label}"
                 yield from _facts(value, indent + "  ")
-        elif value is not None and not isinstance(value, list):
-            dated = isinstance(value, float) and value > 1e8
-            yield words.printable(f"{indent}{label:<14} {_date(value) if dated else value}")
+        elif value not in (None, "") and not isinstance(value, list):
+            yield words.printable(f"{indent}{label:<14} {_figure(value) if isinstance(value, float) else value}")
+
+
+def _figure(value: float) -> str:
+    """A date, if it is one; else three digits of it."""
+    if value > 1e8:
+        return _date(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

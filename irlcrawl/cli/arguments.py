@@ -183,7 +183,7 @@ def of_revisit(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--match", metavar="P", action="append", default=[],
-        help="pages in whose URL this pattern (RE2) is found; may be repeated",
+        help="also pages in whose URL this pattern (RE2) is found; may be repeated",
     )  # fmt: skip
 
 
@@ -285,9 +285,9 @@ def of_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--originals", action="store_true",
-        help="pages: rows of revisit records (a page was as before) get title, language, text and so on from the "
-        "record to which they refer, if it is in a closed archive of JOB; without it they are empty, and original_url "
-        "and original_time say which row has them",
+        help="pages, links, graph: a revisit record (its body is stored with another record) counts with the title, "
+        "text, links and so on of that other record, if it is in a closed archive of JOB. Without it a row of pages "
+        "names the row that has them (original_url, original_time), and links and graph lack the links",
     )  # fmt: skip
     parser.add_argument(
         "--crawl", metavar="NAME",

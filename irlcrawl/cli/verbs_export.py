@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, set[str]] = {
     "cdxj": {"output", "jobs"},
     "pages": {"output", "jobs", "format", "text", "language", "pdf", "crawl", "originals"},
-    "links": {"output", "jobs", "format", "pdf", "crawl"},
+    "links": {"output", "jobs", "format", "pdf", "crawl", "originals"},
     "listed": {"output", "jobs", "format"},
     "hosts": {"output", "format"},
-    "graph": {"output", "jobs", "format", "by"},
+    "graph": {"output", "jobs", "format", "by", "originals"},
     "wacz": {"output", "jobs", "title"},
 }  # fmt: skip
 """What each export takes beside JOB and --quiet."""
@@ -108,9 +108,9 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
         if args.output is None:
             _stream(plan, archives, bar, indexes)
         else:
-            found = dataset.Dataset.open(args.output, plan)
-            new = found.new(archives)
-            rows = found.add(new, bar, _jobs(args), indexes)
+            with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
+                new = found.new(archives)
+                rows = found.add(new, bar, _jobs(args), indexes)
             bar.note(f"{words.plural(rows, 'row')} of {words.plural(len(new), 'archive')} added to {args.output}")
     _note_open(bar, still_open)
 
@@ -166,16 +166,19 @@ def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
 def _graph(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     from drum.files import Files
 
-    from irlcrawl.export import dataset, formats, graph
+    from irlcrawl.export import dataset, formats, graph, pages
     from irlcrawl.export.archives import closed
 
     archives, still_open = closed(job, Files())
-    plan = dataset.Plan("graph", hosts=args.by == "host")
-    found = dataset.Dataset.open(args.output, plan)
-    found.add(found.new(archives), bar, _jobs(args))
-    edges = [dataset.edges_path(args.output, name) for name in found.exported]
-    with tempfile.TemporaryDirectory(dir=args.output) as directory:
-        vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
+    plan = dataset.Plan("graph", asked=pages.Asked(originals=bool(args.originals)), hosts=args.by == "host")
+    with (
+        _indexes(job, archives, args, bar) as indexes,
+        contextlib.closing(dataset.Dataset.open(args.output, plan)) as found,
+    ):
+        found.add(found.new(archives), bar, _jobs(args), indexes)
+        edges = [dataset.edges_path(args.output, name) for name in found.exported]
+        with tempfile.TemporaryDirectory(dir=args.output) as directory:
+            vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
     what = words.plural(vertices, args.by or "site")
     bar.note(f"{what} and {words.plural(total, 'edge')} in {args.output}")
     _note_open(bar, still_open)

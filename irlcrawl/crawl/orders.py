@@ -22,10 +22,11 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.rows import LINK, SIGNAL
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.lists import told_by_re2
+from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import log_parts
-from irlcrawl.worker.archive.crawl_log import carried_of
+from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of
 from irlcrawl.worker.harvest.builder import Rows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
@@ -41,8 +42,8 @@ class Order:
     patterns: tuple[str, ...] = ()
 
     def rows(self, job: JobDir, config: Config, files: Files | None = None) -> Iterator[Batch]:
-        """SIGNAL rows. A Python loop per URL of a page, where hosts or patterns are asked for. ConfigError for a URL
-        that was never fetched, and for a pattern that is none; Damaged, OSError."""
+        """SIGNAL rows, of each page one. A Python loop per URL of a page, where hosts or patterns are asked for.
+        ConfigError for a URL that was never fetched or is no page, and for a pattern that is none; Damaged, OSError."""
         reading = Reading.open(job, files)
         if reading is None or not reading.begun:
             return
@@ -65,8 +66,10 @@ class Order:
             entry = next(fetched, None)
             if entry is None:
                 raise ConfigError(f"{url.decode()} was never fetched; irlcrawl why says where it stands")
-            site, host = context.names(url)
-            rows.fresh.append((context.url_key(url), site, host, carried_of(entry), url))
+            key, (site, host) = context.url_key(url), context.names(url)
+            if reading.catalog.get("price") is None or known_page(reading.known, key) is None:
+                raise ConfigError(f"{url.decode()} is not visited again: {_no_page(entry)}")
+            rows.fresh.append((key, site, host, carried_of(entry), url))
         rows.pack()
         return rows.batches[0]
 
@@ -80,10 +83,21 @@ class Order:
         except re2.error as error:
             raise ConfigError(f"--match takes an RE2 pattern: {told_by_re2(error)}") from error
 
+        named = frozenset(self.urls)
+
         def chosen(url: bytes) -> bool:
-            return any(log_parts.is_within(url, host) for host in self.hosts) or any(p.search(url) for p in patterns)
+            return url not in named and (
+                any(log_parts.is_within(url, host) for host in self.hosts) or any(p.search(url) for p in patterns)
+            )
 
         return chosen
+
+
+def _no_page(entry: LogEntry) -> str:
+    """Why a URL whose first response was this one is no page."""
+    if entry.reason == "ok":
+        return "it was fetched while revisit.enabled was false, or is gone or opted out since"
+    return f"it ended as {entry.reason.replace('_', ' ')} ({entry.status}); irlcrawl retry asks for such URLs again"
 
 
 def _now(rows: Batch) -> Batch:

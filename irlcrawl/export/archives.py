@@ -5,6 +5,7 @@ A capture is a record that holds a response, or a `revisit` that says that a res
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,6 +81,11 @@ def capture_of(record: Record, path: str) -> Capture:
     except ValueError as error:
         if not revisit:
             raise Damaged(path, record.offset, str(error)) from None
-        header, body = record.block, b""  # a header of its own is optional
+        header, body = record.block or _header_kept(record), b""  # a header of its own is optional
     url = record.fields["warc-target-uri"].encode()
     return Capture(record, Exchange(url, "", b"", header, body), revisit)
+
+
+def _header_kept(record: Record) -> bytes:
+    """The header of a 304, which stands with its unit and not in the record (worker/archive/unit.py)."""
+    return str(json.loads(record.unit).get("header", "")).encode("latin-1") if record.unit is not None else b""

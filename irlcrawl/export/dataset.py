@@ -3,26 +3,28 @@
 `export.state` in the directory says what was exported and how: a line of JSON first, then one for each archive whose
 file is whole. A torn last line counts for nothing. An archive that was changed since is exported anew; the file of one
 that was moved away stays. So an export that was interrupted goes on, and one that runs beside a crawl can be repeated
-for as long as the crawl runs.
+for as long as the crawl runs. One export at a time writes there: it holds a lock on `export.state`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from drum.files import Files
 
+from irlcrawl.base.job import JobError
 from irlcrawl.base.job_files import warc_stem
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.export import links, listed, pages
 from irlcrawl.export.archives import Archive, captures
-from irlcrawl.export.formats import JSON_LINES, PARQUET, Writer, open_file
+from irlcrawl.export.formats import JSON_LINES, Writer, open_file
 from irlcrawl.export.graph_edges import edge_lines
 from irlcrawl.export.originals import Indexes, Originals
 from irlcrawl.export.processes import each
@@ -38,7 +40,7 @@ class Plan(NamedTuple):
 
     what: str  # pages, links, listed or graph (its edges, archive by archive)
     format: str = JSON_LINES
-    asked: pages.Asked = pages.Asked()  # of pages; of links, whether PDFs are read
+    asked: pages.Asked = pages.Asked()  # of links, whether PDFs and originals are read; of a graph, whether originals
     crawl: str = ""  # Common Crawl's partitions crawl=NAME/subset=...; empty: none
     hosts: bool = False  # of a graph: between hosts, not sites
 
@@ -53,11 +55,12 @@ def rows(plan: Plan, archive: Archive, indexes: Indexes | None = None) -> Iterat
     """(subset, row) of everything in an archive. indexes: of all archives, to find originals. Damaged, OSError,
     JobError."""
     found = captures(Files(), archive)
+    originals = _originals(indexes) if indexes is not None else None
     if plan.what == "links":
-        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf))
+        return ((pages.WARC, row) for capture in found for row in links.rows_of(capture, plan.asked.pdf, originals))
     if plan.what == "listed":
         return ((pages.WARC, row) for capture in found for row in listed.rows_of(capture))
-    return pages.rows(found, archive, plan.asked, _originals(indexes) if indexes is not None else None)
+    return pages.rows(found, archive, plan.asked, originals)
 
 
 @lru_cache(maxsize=1)
@@ -69,32 +72,42 @@ def _originals(indexes: Indexes) -> Originals:
 class Dataset:
     """The directory. `open` makes it, or takes up what is there."""
 
-    def __init__(self, directory: str, plan: Plan, known: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, directory: str, plan: Plan, state: BinaryIO, known: dict[str, tuple[int, int]]) -> None:
         self.directory, self.plan = directory, plan
+        self._state = state  # open, and locked, for as long as this process writes here
         self._known = known  # archive -> its bytes and time of modification when it was exported
 
     @classmethod
     def open(cls, directory: str, plan: Plan) -> Dataset:
-        """ConfigError if something else is there, or the same with other options. OSError."""
+        """ConfigError if something else is there, or the same with other options; JobError if another export writes
+        there now. OSError."""
         path = os.path.join(directory, STATE)
-        told = json.loads(json.dumps({"export": VERSION, **plan._asdict()}))
-        if os.path.exists(path):
-            lines = _lines(path)
-            before = next(lines, {})
-            different = sorted(name for name in told if before.get(name) != told[name])
-            if different:
+        if not os.path.exists(path):
+            if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
                 raise ConfigError(
-                    f"{directory}: made by an export with other options ({', '.join(different)}): "
-                    "give the same ones, or export into another directory"
+                    f"{directory}: holds other things; name a new directory, or that of an earlier export"
                 )
-            known = {line["archive"]: (line["bytes"], line["modified_ns"]) for line in lines}
-            return cls(directory, plan, known)
-        if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
-            raise ConfigError(f"{directory}: holds other things; name a new directory, or that of an earlier export")
-        os.makedirs(directory, exist_ok=True)
-        made = cls(directory, plan, {})
-        made._append(told)
-        return made
+            os.makedirs(directory, exist_ok=True)
+        state = _locked(path)
+        told = json.loads(json.dumps({"export": VERSION, **plan._asdict()}))
+        before, *archives = [*_lines(path)] or [{}]
+        if not archives and before.get("what") in (None, plan.what):  # what began here was killed, or failed at once
+            state.truncate(0)
+            made = cls(directory, plan, state, {})
+            made._append(told)
+            return made
+        different = sorted(name for name in told if before.get(name) != told[name])
+        if different:
+            raise ConfigError(
+                f"{directory}: made by an export with other options ({', '.join(different)}): "
+                "give the same ones, or export into another directory"
+            )
+        known = {line["archive"]: (line["bytes"], line["modified_ns"]) for line in archives}
+        return cls(directory, plan, state, known)
+
+    def close(self) -> None:
+        """Let others write there."""
+        self._state.close()
 
     @property
     def exported(self) -> list[str]:
@@ -119,15 +132,30 @@ class Dataset:
         return total
 
     def _append(self, line: dict[str, Any]) -> None:
-        with open(os.path.join(self.directory, STATE), "ab+") as stream:
-            end = stream.seek(0, os.SEEK_END)
-            torn = b""
-            if end:
-                stream.seek(end - 1)
-                torn = b"\n" if stream.read(1) != b"\n" else b""
-            stream.write(torn + json.dumps(line).encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+        stream = self._state
+        end = stream.seek(0, os.SEEK_END)
+        torn = b""
+        if end:
+            stream.seek(end - 1)
+            torn = b"\n" if stream.read(1) != b"\n" else b""
+        stream.write(torn + json.dumps(line).encode() + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _locked(path: str) -> BinaryIO:
+    """The state file, open to read and to append; no other process has it. JobError, OSError."""
+    stream = open(path, "ab+")  # noqa: SIM115
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.close()
+        raise JobError(
+            f"{os.path.dirname(path)}: another export writes there now; run this one when it has ended"
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+    return stream
 
 
 def _lines(path: str) -> Iterator[dict[str, Any]]:
@@ -143,42 +171,55 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
 def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> int:
     """The files of one archive; returns their rows. They replace earlier ones."""
     if plan.what == "graph":
-        return _write_edges(plan, directory, archive)
+        return _write_edges(plan, directory, archive, _originals(indexes) if indexes is not None else None)
+    paths = _paths(plan, directory, archive.name)
     opened: dict[str, Writer] = {}
-    stem = warc_stem(archive.name)
-    suffix = PARQUET if plan.format == PARQUET else JSON_LINES
     try:
         for subset, row in rows(plan, archive, indexes):
             subset = subset if plan.crawl else ""
             writer = opened.get(subset)
             if writer is None:
-                place = os.path.join(directory, f"crawl={plan.crawl}", f"subset={subset}") if subset else directory
-                os.makedirs(place, exist_ok=True)
-                writer = opened[subset] = open_file(os.path.join(place, f"{stem}.{suffix}"), plan.columns, plan.format)
+                path = paths.pop(subset)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                writer = opened[subset] = open_file(path, plan.columns, plan.format)
             writer.write(row)
         total = 0
         while opened:
             _, writer = opened.popitem()
             writer.close()
             total += writer.rows
+        for path in paths.values():  # of an archive that had such rows when it was exported before
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
         return total
     finally:
         for writer in opened.values():
             writer.drop()
 
 
+def _paths(plan: Plan, directory: str, archive: str) -> dict[str, str]:
+    """The files that an archive may have in a table, by subset."""
+    name = f"{warc_stem(archive)}.{plan.format}"
+    if not plan.crawl:
+        return {"": os.path.join(directory, name)}
+    return {
+        subset: os.path.join(directory, f"crawl={plan.crawl}", f"subset={subset}", name)
+        for subset in (pages.WARC, pages.DIAGNOSTICS, pages.ROBOTS)
+    }
+
+
 def edges_path(directory: str, archive: str) -> str:
     return os.path.join(directory, warc_stem(archive) + ".edges")
 
 
-def _write_edges(plan: Plan, directory: str, archive: Archive) -> int:
+def _write_edges(plan: Plan, directory: str, archive: Archive, originals: Originals | None) -> int:
     """The distinct edges of one archive, sorted."""
     made = edges_path(directory, archive.name)
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
         count = 0
         part = os.path.join(temporary, "edges")
         with open(part, "wb", buffering=1 << 20) as stream:
-            for line in edge_lines(captures(Files(), archive), plan.hosts, temporary):
+            for line in edge_lines(captures(Files(), archive), plan.hosts, temporary, originals):
                 stream.write(line)
                 count += 1
         os.replace(part, made)

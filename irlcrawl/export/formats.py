@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, Protocol
 
-from irlcrawl.base.job import JobError
 from irlcrawl.base.job_files import temporary
 from irlcrawl.export.media.extras import needed
+from irlcrawl.export.output import file_at
 from irlcrawl.export.table import Column, Row
 
 JSON_LINES, PARQUET = "jsonl", "parquet"
@@ -117,7 +117,6 @@ class Parquet:
 
 
 def open_file(path: str, columns: Sequence[Column], format_: str) -> Writer:
-    """A new file of rows. JobError if its format needs a library that is missing, or `path` is a directory."""
-    if os.path.isdir(path):
-        raise JobError(f"{path}: a directory; name a file")
+    """A new file of rows. JobError if its format needs a library that is missing, or `path` is no file."""
+    path = file_at(path)
     return Parquet(path, columns) if format_ == PARQUET else JsonLines(path, columns)

@@ -12,6 +12,7 @@ import gzip
 import os
 from array import array
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.export.formats import JSON_LINES, PARQUET, open_file
@@ -81,15 +82,17 @@ def _number(edges: Iterator[bytes], names: SortedLines, turned: SortedLines, deg
 def _common_crawl(
     directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]]
 ) -> None:
-    with (
-        whole_file(os.path.join(directory, f"vertices.txt{COMPRESSED}")) as stream,
-        gzip.open(stream, "wb", 6) as packed,
-    ):
+    with whole_file(os.path.join(directory, f"vertices.txt{COMPRESSED}")) as stream, _gzip(stream) as packed:
         for number, name, _, _ in vertices:
             packed.write(f"{number}\t{name}\n".encode())
-    with whole_file(os.path.join(directory, f"edges.txt{COMPRESSED}")) as stream, gzip.open(stream, "wb", 6) as packed:
+    with whole_file(os.path.join(directory, f"edges.txt{COMPRESSED}")) as stream, _gzip(stream) as packed:
         for start, end in edges:
             packed.write(b"%d\t%d\n" % (start, end))
+
+
+def _gzip(stream: BinaryIO) -> gzip.GzipFile:
+    """Without the name and the time of the file, whose name is another one while it is written."""
+    return gzip.GzipFile("", "wb", 6, stream, 0)
 
 
 def _webgraph(

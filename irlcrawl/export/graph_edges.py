@@ -12,14 +12,17 @@ from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.export.archives import Capture
 from irlcrawl.export.hostname import reversed_name
 from irlcrawl.export.links import rows_of
+from irlcrawl.export.originals import Originals
 from irlcrawl.export.sorted_lines import SortedLines
 
 DISTINCT_MAX = 1 << 20
 """Edges that are remembered so as not to be sorted again; more are sorted, and told apart then."""
 
 
-def edge_lines(captures: Iterable[Capture], hosts: bool, directory: str) -> Iterator[bytes]:
-    """Distinct lines in order; `directory` is for temporary files."""
+def edge_lines(
+    captures: Iterable[Capture], hosts: bool, directory: str, originals: Originals | None = None
+) -> Iterator[bytes]:
+    """Distinct lines in order; `directory` is for temporary files. originals: as in links.rows_of."""
     site_of = SiteOf(names_max=1 << 16)
     lines = SortedLines(directory)
     met: set[tuple[str, str]] = set()
@@ -38,7 +41,7 @@ def edge_lines(captures: Iterable[Capture], hosts: bool, directory: str) -> Iter
         if not capture.url.startswith("http"):
             continue
         start = vertex(capture.url)
-        ends = {vertex(row[1]) for row in rows_of(capture)} - {start}
+        ends = {vertex(row[1]) for row in rows_of(capture, originals=originals)} - {start}
         for end in ends or {""}:
             if (start, end) not in met:
                 if len(met) >= DISTINCT_MAX:

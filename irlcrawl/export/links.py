@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from irlcrawl.base.url import canonical
 from irlcrawl.export.archives import Capture
 from irlcrawl.export.media.kinds import handler_of
+from irlcrawl.export.originals import Originals
 from irlcrawl.export.pages import read, resolver_of
 from irlcrawl.export.table import Row
 
@@ -14,9 +15,10 @@ REDIRECT = "redirect"
 """The `element` of a row that stands for a redirect."""
 
 
-def rows_of(capture: Capture, pdf: bool = False) -> Iterator[Row]:
+def rows_of(capture: Capture, pdf: bool = False, originals: Originals | None = None) -> Iterator[Row]:
     """Rows of table.LINKS, in the order of the page. Links that no crawl follows (`mailto:` and the like), and those to
-    the page itself, are left out."""
+    the page itself, are left out. originals: where the page of a `revisit` record is found; without it, such a record
+    has no links."""
     status, url, date = capture.exchange.status, capture.url, capture.record.fields.get("warc-date")
     stored = url.encode()
     if 300 <= status < 400:
@@ -24,9 +26,10 @@ def rows_of(capture: Capture, pdf: bool = False) -> Iterator[Row]:
         target = canonical(location, stored) if location else None
         if target is not None:
             yield url, target.decode(), None, None, REDIRECT, date
-    if capture.revisit or not 200 <= status < 300:
+    found = originals.of(capture) if originals is not None and capture.revisit else capture
+    if found is None or found.revisit or not 200 <= found.exchange.status < 300:
         return
-    page = read(capture)
+    page = read(found)
     handler = handler_of(page.media_type, pdf) if page.body else None
     if handler is None:
         return

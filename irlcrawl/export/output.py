@@ -12,12 +12,24 @@ from irlcrawl.base.job import JobError
 from irlcrawl.base.job_files import temporary
 
 
+def file_at(path: str) -> str:
+    """Where a file that a person calls `path` is put in one piece: where a symlink leads. JobError for what is there
+    and no file, a device above all: its place would be taken by a file."""
+    place = os.path.realpath(path)
+    if os.path.isdir(place):
+        raise JobError(f"{path}: a directory; name a file")
+    if os.path.exists(place) and not os.path.isfile(place):
+        raise JobError(f"{path}: a device or a pipe; name a file")
+    if not os.path.isdir(os.path.dirname(place)):
+        raise JobError(f"{path}: there is no directory {os.path.dirname(place)}")
+    return place
+
+
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` at the end of the block, durably; after an exception nothing is left.
     JobError, OSError."""
-    if os.path.isdir(path):
-        raise JobError(f"{path}: a directory; name a file")
+    path = file_at(path)
     made = temporary(path)
     try:
         with open(made, "wb", buffering=1 << 20) as stream:

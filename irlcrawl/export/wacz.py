@@ -32,6 +32,7 @@ from irlcrawl.base.rows import Source
 from irlcrawl.export import cdxj
 from irlcrawl.export.archives import Archive, Capture, captures
 from irlcrawl.export.media.kinds import handler_of
+from irlcrawl.export.originals import Indexes, Originals, refers_to
 from irlcrawl.export.output import whole_file
 from irlcrawl.export.pages import WARC as PAGE
 from irlcrawl.export.pages import read, subset_of
@@ -82,7 +83,8 @@ def write(
         indexes = cdxj.index(job, archives, directory, files, bar, jobs)
         package = Package(stream, now)
         _indexes(package, cdxj.all_lines(indexes, directory), directory)
-        main = _pages(package, archives, files, bar, directory)
+        kept = Indexes(os.fspath(job.path), tuple(sorted({os.path.dirname(path) for path in indexes})))
+        main = _pages(package, archives, files, bar, directory, Originals(kept, files))
         bar.stage("archives", sum(one.bytes for one in archives))
         for archive in archives:
             with open(archive.path, "rb") as source:
@@ -114,7 +116,9 @@ def _block(packed: BinaryIO, block: list[bytes]) -> bytes:
     return block[0].partition(b" {")[0] + b" " + json.dumps(told).encode() + b"\n"
 
 
-def _pages(package: Package, archives: list[Archive], files: Files, bar: Bar, directory: str) -> dict[str, str]:
+def _pages(
+    package: Package, archives: list[Archive], files: Files, bar: Bar, directory: str, originals: Originals
+) -> dict[str, str]:
     """Write both lists of pages; the first page that a person named."""
     bar.stage("pages", sum(one.bytes for one in archives))
     main: dict[str, str] = {}
@@ -122,7 +126,7 @@ def _pages(package: Package, archives: list[Archive], files: Files, bar: Bar, di
         named.write(_header("pages", "Pages"))
         for archive in archives:
             for capture in captures(files, archive):
-                page = _page(capture)
+                page = _page(capture, originals)
                 if page is not None:
                     seed = _is_seed(capture)
                     main = main or (page if seed else {})
@@ -140,11 +144,16 @@ def _header(name: str, title: str) -> bytes:
     return json.dumps({"format": "json-pages-1.0", "id": name, "title": title}).encode() + b"\n"
 
 
-def _page(capture: Capture) -> dict[str, str] | None:
-    """The line of a page; None for what is no page that a person would open."""
-    if capture.revisit or subset_of(capture) != PAGE or _carried(capture).get("source") == Source.REQUISITE:
+def _page(capture: Capture, originals: Originals) -> dict[str, str] | None:
+    """The line of a page; None for what is no page that a person would open, or is listed as it was before."""
+    if subset_of(capture) != PAGE or _carried(capture).get("source") == Source.REQUISITE:
         return None
-    found = read(capture)
+    shown: Capture | None = capture
+    if capture.revisit:  # of a body that is stored under another URL
+        shown = originals.of(capture) if refers_to(capture)[0] != capture.url else None
+    if shown is None:
+        return None
+    found = read(shown)
     handler = handler_of(found.media_type)
     if found.media_type not in PAGE_TYPES or handler is None:
         return None

@@ -68,6 +68,23 @@ def test_an_order_is_told_of_before_and_after_it_calls_its_page(
     assert set(places) == {"visited", "ready"}, "some were visited before the limit, the others are on their way"
 
 
+def test_a_page_that_was_visited_by_an_order_had_changed_at_its_visit_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """So said `why` of pages that never changed, with figures of sixteen digits."""
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
+    crawl.config.revisit.every_min_seconds = 86400.0 * 30
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    assert run("revisit", crawl.path, "a.test")[0] == ExitCode.DONE
+    crawl.config.limits.pages = 17
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    told = [asked(crawl, f"{SITE}{page}") for page in range(8)]
+    steady = [one for one in told if one["visits"] == 2 and "change yes" not in "\n".join(lines(one))]
+    assert len(steady) > 1 and not any(one["changed"] for one in steady)
+    assert not [line for line in lines(steady[0]) if line != line.rstrip() or "000000" in line]
+
+
 def test_a_url_that_is_done_and_no_page_is_told_without_a_look_through_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

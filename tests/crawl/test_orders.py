@@ -20,7 +20,7 @@ from irlcrawl.crawl.returns import TAKEN
 from irlcrawl.frontier.state import formats
 from tests.cli.conftest import Run, run
 from tests.crawl.test_revisits import SITE, changing, crawl_of, findings, visits_in_log, visits_in_state
-from tests.crawl.virtual_crawl import Crawl
+from tests.crawl.virtual_crawl import Answer, Crawl
 
 __all__ = ["run"]
 
@@ -71,6 +71,36 @@ def test_what_it_refuses(crawl: Crawl, run: Run) -> None:
     crawl.job().config_file.write_text(to_toml(crawl.config))
     code, _, err = run("revisit", job, f"{SITE}3")
     assert code == ExitCode.CONFIG and "revisit.enabled is false" in err
+
+
+def test_an_order_for_a_page_that_two_words_name_is_counted_once(crawl: Crawl, run: Run) -> None:
+    said = run("revisit", crawl.path, f"{SITE}3", "a.test", "--match", "/[56]$")[1]
+    assert said.startswith("ordered visits to 9 pages\n"), "it said 10"
+
+
+def test_an_order_for_what_is_no_page_said_that_visits_were_ordered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    web = changing()
+    usual = web.moods["a.test"]
+    web.moods["a.test"] = lambda url, now: Answer(404) if url.endswith("/3") else usual(url, now)
+    crawl = crawl_of(tmp_path, web, monkeypatch, pages=9)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    code, _, err = run("revisit", crawl.path, f"{SITE}3")
+    assert code == ExitCode.CONFIG and "is not visited again: it ended as http error (404)" in err
+
+
+def test_an_order_for_a_page_of_before_revisits_said_that_visits_were_ordered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, pages=9)
+    crawl.config.revisit.enabled = False
+    assert crawl.run(hours=24) in (ExitCode.SIZE_LIMIT, ExitCode.DONE)
+    crawl.config.revisit.enabled = True
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    code, _, err = run("revisit", crawl.path, f"{SITE}3")
+    assert code == ExitCode.CONFIG and "it was fetched while revisit.enabled was false" in err
 
 
 def test_a_running_crawl_takes_an_order(crawl: Crawl) -> None:

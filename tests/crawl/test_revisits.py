@@ -88,7 +88,10 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     assert fresh["hosts"][0]["host"] == "http://a.test"
     visits, shares = zip(*[one.values() for one in fresh["capacity"]], strict=True)
     assert visits == tuple(sorted(visits)) and 0 < shares[0] <= shares[1] <= shares[2] <= 1
-    assert [line for line in lines(fresh) if "in the long run, by visits a day" in line]
+    (line,) = (line for line in lines(fresh) if "in the long run" in line)
+    assert (
+        line.count("visits a day") == 3 and f"{shares[1]:.0%} with {round(visits[1]):,} visits a day (as now)" in line
+    )
     assert told["place"] in ("visited", "ready") and told["visits"] == asked[f"{SITE}0"]
 
 

@@ -36,21 +36,29 @@ class Page:
     wishes: str = ""
 
 
-def make_job(path: Path, pages: Iterable[Page] = (), *, stream: int = 1, roll_bytes: int = 1 << 30) -> JobDir:
+def make_job(
+    path: Path, pages: Iterable[Page] = (), *, stream: int = 1, roll_bytes: int = 1 << 30, dedupe_bytes_min: int = 0
+) -> JobDir:
     """A JOB whose archives have these pages, a second each; or more archives for one that is there."""
     job = JobDir(path)
     with job:
         if not job.exists():
             job.write_config(to_toml(Config()))
-    add(job, pages, stream=stream, roll_bytes=roll_bytes)
+    add(job, pages, stream=stream, roll_bytes=roll_bytes, dedupe_bytes_min=dedupe_bytes_min)
     return job
 
 
-def add(job: JobDir, pages: Iterable[Page], *, stream: int, roll_bytes: int = 1 << 30, close: bool = True) -> None:
+def add(
+    job: JobDir, pages: Iterable[Page], *, stream: int, roll_bytes: int = 1 << 30, close: bool = True,
+    dedupe_bytes_min: int = 0,
+) -> None:  # fmt: skip
     """Archives of another stream."""
     clock = VirtualClock(START + stream * 1000)
     info = warcinfo_values(software="irlcrawl/0", user_agent="test", operator="", is_part_of="")
-    writer = WarcWriter(Files(), job.warcs, "test", stream, info=info, roll_bytes=roll_bytes, gzip_level=1, clock=clock)
+    writer = WarcWriter(
+        Files(), job.warcs, "test", stream, info=info, roll_bytes=roll_bytes, gzip_level=1, clock=clock,
+        dedupe_bytes_min=dedupe_bytes_min,
+    )  # fmt: skip
     for number, page in enumerate(pages):
         writer.append(*unit_of(page, clock.now() + number + number / 8))
     if close:

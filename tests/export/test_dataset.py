@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -64,6 +66,17 @@ def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
     assert rows["https://b.example/x"]["fetch_status"] == 404 and len(rows) == 5, "no robots.txt"
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_a_page_in_utf_16_was_taken_for_bytes(tmp_path: Path, run: Run, codec: str) -> None:
+    """Every second byte of it is zero; its byte order mark says why."""
+    body = ("\ufeff" + "<html><title>Größe</title><a href=/x>Länge</a>").encode(codec)
+    job = make_job(tmp_path / "utf-16", [Page("http://a.example/", body, {"Content-Type": "text/html"})])
+    row = json.loads(run("export", "pages", job.path)[1])
+    assert (row["content_mime_detected"], row["content_charset"], row["title"]) == ("text/html", codec.upper(), "Größe")
+    link = json.loads(run("export", "links", job.path)[1])
+    assert (link["to_url"], link["anchor_text"]) == ("http://a.example/x", "Länge")
+
+
 def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: Run) -> None:
     """As in the index: its media type says that it is a revisit."""
     with open(job.warcs / "other-20230101000000000-00000-s0009.warc.gz", "wb") as stream:
@@ -77,6 +90,22 @@ def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: R
     assert (again["fetch_status"], bare["fetch_status"], again["content_digest"]) == (304, None, "AAAA")
     assert again["title"] is None and not [row for row in rows if row["url"] == bare["url"] and row["links"]]
     assert len(run("export", "links", job.path)[1].splitlines()) == 2
+
+
+def test_a_page_of_which_its_server_says_that_it_is_as_before_had_no_status(job: JobDir, run: Run) -> None:
+    """The header of a 304 stands beside its record, for replay tools would send the 304 on."""
+    with open(job.warcs / "irlcrawl-20230101000000000-00000-s0009.warc.gz", "wb") as stream:
+        writer = WARCWriter(stream, gzip=True, warc_version="WARC/1.1")
+        unit = json.dumps({"segment": 0, "status": 304, "header": "HTTP/1.1 304 Not Modified\r\nETag: \xe9\r\n\r\n"})
+        url = "http://a.example/again"
+        writer.write_record(
+            writer.create_revisit_record(
+                url, "sha1:AAAA", url, "2023-01-01T00:00:00Z", warc_headers_dict={"Irlcrawl-Unit": unit}
+            )
+        )
+    rows = {row["url"]: row for row in map(json.loads, run("export", "pages", job.path)[1].splitlines())}
+    again = rows[url]
+    assert (again["fetch_status"], again["content_mime_type"], again["title"]) == (304, "warc/revisit", None)
 
 
 def test_what_is_new_is_added(job: JobDir, run: Run, tmp_path: Path) -> None:
@@ -129,6 +158,45 @@ def test_an_export_that_is_interrupted_goes_on(
     assert "0 rows of 0 archives" in run("export", "pages", job.path, "-o", out)[2]
 
 
+def test_a_directory_in_which_nothing_was_exported_yet_takes_other_options(
+    job: JobDir, run: Run, tmp_path: Path
+) -> None:
+    """After an export that failed at once, for want of a library, or was killed as it began, the same directory was
+    refused: "made by an export with other options"."""
+    begun = b'{"export": 2, "what": "pages", "format": "parquet"}\n'
+    for number, state in enumerate((b"", begun[:16], begun)):
+        out = tmp_path / str(number)
+        out.mkdir()
+        (out / dataset.STATE).write_bytes(state)
+        code, _, err = run("export", "pages", job.path, "-o", out)
+        assert code == ExitCode.DONE, err
+        assert len(rows_in(out)) == 5 and "0 rows of 0 archives" in run("export", "pages", job.path, "-o", out)[2]
+
+
+def test_two_exports_at_a_time_into_one_directory(job: JobDir, run: Run, tmp_path: Path) -> None:
+    """They wrote into one another's files: one ended with "x.jsonl.tmp: No such file or directory"."""
+    out = tmp_path / "out"
+    with contextlib.closing(dataset.Dataset.open(str(out), dataset.Plan("pages"))):
+        code, _, err = run("export", "pages", job.path, "-o", out)
+        assert code == ExitCode.FAILED and "another export writes there now" in err and not list(out.glob("*.jsonl*"))
+    assert run("export", "pages", job.path, "-o", out)[0] == ExitCode.DONE and len(rows_in(out)) == 5
+
+
+@pytest.mark.parametrize("words", [[], ["--crawl", "C"]])
+def test_rows_that_an_archive_has_no_more_are_gone(job: JobDir, run: Run, tmp_path: Path, words: list[str]) -> None:
+    """The file of an archive whose last page was taken down stayed, with the page."""
+    out = tmp_path / "out"
+    run("export", "pages", job.path, "-o", out, *words)
+    (changed,) = job.warcs.glob("*s0002*")
+    other = make_job(tmp_path / "other", [Page("https://b.example/robots.txt", b"User-agent: *\n", robots=True)])
+    (new,) = other.warcs.iterdir()
+    new.rename(changed)
+    assert run("export", "pages", job.path, "-o", out, *words)[0] == ExitCode.DONE
+    assert {str(row["url"]) for row in rows_in(out) if "b.example" in str(row["url"])} == (
+        {"https://b.example/robots.txt"} if words else set()
+    )
+
+
 def test_standard_output_has_the_same_rows(job: JobDir, run: Run, tmp_path: Path) -> None:
     for what in ("pages", "links"):
         run("export", what, job.path, "-o", tmp_path / what)
@@ -178,6 +246,21 @@ def test_hosts_into_a_directory_leave_no_file_behind(job: JobDir, run: Run, tmp_
     assert not (tmp_path / "x.tmp").exists()
 
 
+@pytest.mark.parametrize("what", ["hosts", "cdxj", "wacz"])
+def test_a_device_was_replaced_by_a_file_and_so_was_a_symlink(job: JobDir, run: Run, tmp_path: Path, what: str) -> None:
+    """`-o /dev/null` as root left a machine without that device."""
+    pipe, link, away = tmp_path / "pipe", tmp_path / "link", tmp_path / "away"
+    os.mkfifo(pipe)
+    code, _, err = run("export", what, job.path, "-o", pipe)
+    assert code == ExitCode.FAILED and f"{pipe}: a device or a pipe; name a file" in err and pipe.is_fifo()
+    away.mkdir()
+    link.symlink_to(away / "file")
+    assert run("export", what, job.path, "-o", link)[0] == ExitCode.DONE
+    assert link.is_symlink() and [path.name for path in away.iterdir()] == ["file"]
+    code, _, err = run("export", what, job.path, "-o", tmp_path / "none" / "file")
+    assert code == ExitCode.FAILED and f"there is no directory {tmp_path / 'none'}" in err
+
+
 def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("resiliparse", reason="resiliparse is missing: pip install 'irlcrawl[text]'")
     words = b"The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the warm straw. " * 5
@@ -204,6 +287,7 @@ def test_the_graph_in_the_formats_of_others(job: JobDir, run: Run, tmp_path: Pat
     assert gzip.decompress((tmp_path / "g" / "vertices.txt.gz").read_bytes()).decode().splitlines() == [
         "0\texample.a", "1\texample.alone", "2\texample.b", "3\texample.c",
     ]  # fmt: skip
+    assert b".tmp" not in (tmp_path / "g" / "vertices.txt.gz").read_bytes(), "`gunzip -N` made a file of that name"
     edges = [(0, 2), (0, 3), (2, 0)]
     packed = gzip.decompress((tmp_path / "g" / "edges.txt.gz").read_bytes())
     assert [tuple(map(int, line.split(b"\t"))) for line in packed.splitlines()] == edges

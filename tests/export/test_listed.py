@@ -26,7 +26,8 @@ INDEX = b"""<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><s
 RSS = b"""<rss version="2.0"><channel><link>http://a.test/</link><lastBuildDate>x</lastBuildDate><item><link>/r</link>
 <pubDate>Tue, 03 Jun 2003 09:39:21 GMT</pubDate></item></channel></rss>"""
 ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="/self" rel="self"/><entry><title>T</title>
-<link rel="alternate" href="/a"/><updated>2003-12-13T18:30:02Z</updated></entry></feed>"""
+<link rel="self" href="/feeds/a"/><link href="/a" rel="alternate"/>
+<updated>2003-12-13T18:30:02Z</updated></entry></feed>"""
 
 
 def test_each_entry_of_a_list_is_a_row_with_what_is_said_of_it(tmp_path: Path, run: Run) -> None:

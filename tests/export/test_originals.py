@@ -20,6 +20,7 @@ from irlcrawl.export.originals import _first
 from tests.cli.conftest import Run
 from tests.crawl.test_revisits import HTML, SITE, crawl_of
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
+from tests.export.made import Page, make_job
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,21 @@ def test_originals_fill_the_rows(crawl: Crawl, run: Run, tmp_path: Path) -> None
         assert sorted(map(str, found)) == sorted(map(str, rows))
 
 
+def test_links_of_a_page_whose_body_is_stored_under_another_url(tmp_path: Path, run: Run) -> None:
+    """They were in no table, and no edge of the graph was made of them."""
+    body = b"<a href=next>On</a><a href=http://c.test/>C</a>" + b" " * 2000
+    site_a, site_b = "http://a.test/", "http://b.test/"
+    job = make_job(tmp_path / "job", [Page(site_a, body), Page(site_b, body)], dedupe_bytes_min=1024)
+    assert {row["from_url"] for row in rows_of(run("export", "links", job.path)[1])} == {site_a}
+    rows = rows_of(run("export", "links", job.path, "--originals")[1])
+    assert [(row["from_url"], row["to_url"], row["anchor_text"]) for row in rows] == [
+        (site, to, words) for site in (site_a, site_b) for to, words in ((f"{site}next", "On"), ("http://c.test/", "C"))
+    ]
+    assert run("export", "graph", job.path, "-o", tmp_path / "graph", "--originals")[0] == ExitCode.DONE
+    degrees = {row["name"]: row["in_degree"] for row in rows_of((tmp_path / "graph" / "vertices.jsonl").read_text())}
+    assert degrees == {"test.a": 0, "test.b": 0, "test.c": 2}
+
+
 def test_an_original_in_a_file_that_was_moved_away_is_named_and_no_more(crawl: Crawl, run: Run, tmp_path: Path) -> None:
     first = min(crawl.job().warcs.iterdir())
     first.rename(tmp_path / first.name)
@@ -90,9 +106,9 @@ def test_an_original_in_a_file_that_was_moved_away_is_named_and_no_more(crawl: C
     assert all(row["original_url"] == row["url"] and row["original_time"] < row["fetch_time"] for row in away)
 
 
-def test_only_pages_take_originals(crawl: Crawl, run: Run) -> None:
-    code, _, err = run("export", "links", crawl.path, "--originals")
-    assert code == ExitCode.CONFIG and "--originals: export links takes no such option" in err
+def test_what_lists_say_takes_no_originals(crawl: Crawl, run: Run) -> None:
+    code, _, err = run("export", "listed", crawl.path, "--originals")
+    assert code == ExitCode.CONFIG and "--originals: export listed takes no such option" in err
 
 
 WORDS = st.text("abc ", max_size=6).map(str.encode)

@@ -63,6 +63,18 @@ def test_pages_that_a_person_named_come_first(package: zipfile.ZipFile) -> None:
     assert len({page["id"] for page in pages + extra}) == 701
 
 
+def test_a_page_whose_body_is_stored_under_another_url_was_in_no_list(tmp_path: Path, run: Run) -> None:
+    """Of two seeds with one body the second was missing."""
+    body, sites = b"<title>Twice</title>" + b" " * 2000, ("http://a.test/", "http://b.test/")
+    pages = [*(Page(site, body, depth=0) for site in sites), Page(sites[0], body)]
+    job = make_job(tmp_path / "twice", pages, dedupe_bytes_min=1024)
+    assert run("export", "wacz", job.path, "-o", tmp_path / "twice.wacz")[0] == ExitCode.DONE
+    with zipfile.ZipFile(tmp_path / "twice.wacz") as package:
+        _, *named = [json.loads(line) for line in package.read("pages/pages.jsonl").splitlines()]
+        assert "pages/extraPages.jsonl" not in package.namelist(), "as it was before, a page is listed once"
+    assert [(page["url"], page["title"]) for page in named] == [(site, "Twice") for site in sites]
+
+
 def test_the_index_has_every_capture(package: zipfile.ZipFile, job: JobDir, run: Run) -> None:
     packed = package.read("indexes/index.cdx.gz")
     meta, *blocks = package.read("indexes/index.idx").decode().splitlines()

@@ -10,6 +10,7 @@ from drum import Files
 from drum.sectors import Sectors
 
 import pytest
+from warcio.bufferedreaders import BufferedReader
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job_files import OPEN
@@ -18,6 +19,7 @@ from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.verify import verify
 from irlcrawl.worker.archive.reader import records
+from tests.export.made import Page, make_job
 from tests.upkeep.conftest import Copy
 
 
@@ -46,6 +48,19 @@ def test_verify_called_archives_damaged_that_were_put_together_or_of_warc_1_0(tm
     older = tmp_path / "older.warc.gz"
     older.write_bytes(b"".join(gzip.compress(b"WARC/1.0" + gzip.decompress(one)[8:]) for one in members))
     assert main.main(["verify", str(older), "--quiet"]) == ExitCode.DONE
+
+
+def test_verify_ended_with_a_traceback_at_a_page_in_brotli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """warcio cannot decode it where Google's brotli is installed, as it is with irlcrawl[text]. Digests are of the body
+    as it is stored, so nothing is to be decoded."""
+
+    def broken() -> object:
+        raise AttributeError("'brotli.Decompressor' object has no attribute 'unused_data'")
+
+    monkeypatch.setitem(BufferedReader.DECOMPRESSORS, "br", broken)
+    header = {"Content-Type": "text/html", "Content-Encoding": "br"}
+    job = make_job(tmp_path / "job", [Page("http://a.example/", b"\x0b\x02\x80hello\x03", header)])
+    assert main.main(["verify", str(job.path), "--quiet"]) == ExitCode.DONE
 
 
 def test_verify_said_an_archive_was_twice_its_size(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:

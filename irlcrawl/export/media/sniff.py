@@ -24,6 +24,8 @@ _HTML = re.compile(
     rb"<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[\s>]",
     re.IGNORECASE | re.DOTALL,
 )
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks. Every second byte behind one may be zero, which makes no text binary."""
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _TEXTUAL = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml)|application/(?:x-)?(?:java|ecma)script")
 
@@ -44,6 +46,8 @@ def detected(body: bytes, declared: str) -> str:
         return declared if declared == "text/html" and xml == "application/xml" else xml
     if _HTML.match(head):
         return "application/xhtml+xml" if declared == "application/xhtml+xml" else "text/html"
+    if head.startswith(_UTF_16):
+        return declared if declared not in ("", OCTETS) else "text/plain"
     if _BINARY.search(head):
         return OCTETS if not declared or _TEXTUAL.fullmatch(declared) else declared
     return declared if declared not in ("", OCTETS) else "text/plain"

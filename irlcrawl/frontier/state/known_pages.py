@@ -181,7 +181,7 @@ def called_rows(rows: Batch) -> Batch:
     known = {name: rows[f"page_{name}"] for name in ("visits", "visited", "rate_a", "rate_b", "content")}
     empty = Ragged.from_list([b""] * rows.rows)
     return rows.select(LINK).with_(**{
-        **blank.columns, **known, "changed": rows["page_visited"], "links_a": links_a, "links_b": links_b,
+        **blank.columns, **known, "links_a": links_a, "links_b": links_b,
         "weight": weight_codes(rows), "told": rows["told"], "prior": rows["prior"],
         "flags": (always | flag).astype(np.uint8),
         "validators": empty, "hub": empty,

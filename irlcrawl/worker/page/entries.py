@@ -28,7 +28,10 @@ PREFIX = rb"<(?:[\w.-]{1,32}:)?"
 TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
 ENTRY = re.compile(PREFIX + rb"(url|sitemap|item|entry)[\s>]")
 _PAGE = re.compile(PREFIX + rb"(url)[\s>]")
-_ATOM_LINK = re.compile(rb"""<(?:atom:)?link\s[^<>]{0,%d}?\bhref\s*=\s*["']([^"'<>]+)""" % FIELD_BYTES_MAX)
+ATOM_LINK = rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % FIELD_BYTES_MAX
+_ATOM_LINK = re.compile(ATOM_LINK)
+_HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ADDRESS, _DATE, _PRIORITY, _FREQUENCY = (
     re.compile(PREFIX + names + TEXT)
     for names in (rb"(?:loc|link)", rb"(?:lastmod|updated|modified|date|pubDate|published|publication_date)",
@@ -62,8 +65,8 @@ def of_list(body: bytes, content_type: str, url: bytes, bytes_max: int) -> Itera
     for start, end, element in filter(None, spans(ENTRY, body)):
         address = _text(_ADDRESS.search(body, start, end))
         if address is None:
-            address = _text(_ATOM_LINK.search(body, start, end))
-        target = None if address is None else base.join(address)
+            address = _unescaped(atom_address(body, start, end))
+        target = base.join(address) if address else None
         if target is not None:
             date, priority, frequency = (
                 _text(field.search(body, start, end)) for field in (_DATE, _PRIORITY, _FREQUENCY)
@@ -132,6 +135,20 @@ def _spans(entry: re.Pattern[bytes], body: bytes) -> Iterator[tuple[int, int, st
         before = match
     if before is not None:
         yield before.start(), min(len(body), before.start() + ENTRY_BYTES_MAX), before[1].decode()
+
+
+def atom_address(body: bytes, start: int, end: int) -> bytes:
+    """The page of an entry that has `<link href>`: that of the link `alternate`, as a link without `rel` is, too
+    (RFC 4287 4.2.7.2); other links are of the entry itself, its comments, its picture. Without an alternate: the first;
+    empty if there is none."""
+    first = b""
+    for link in _ATOM_LINK.finditer(body, start, end):
+        href, rel = _HREF.search(link[1]), _REL.search(link[1])
+        address = (href[1] or href[2] or b"") if href is not None else b""
+        if address and (rel is None or rel[1].strip().lower() in (b"", b"alternate")):
+            return address
+        first = first or address
+    return first
 
 
 def _text(found: re.Match[bytes] | None) -> str | None:

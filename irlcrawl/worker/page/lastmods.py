@@ -1,7 +1,8 @@
 """When pages changed, by what a sitemap or a feed says of them: `lastmod`, `updated`, `pubDate`.
 
 Read only where a list is visited again, and only what is later than the visit before: a sitemap of 50,000 pages then
-names the few that changed. Of each entry (entries.py) the first address and the first date are taken.
+names the few that changed. Of each entry (entries.py) the first address and the first date are taken; of Atom's links
+the one that leads to the page.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from email.utils import parsedate_to_datetime
 
 from irlcrawl.base.steps import Steps
 from irlcrawl.base.url import Base
-from irlcrawl.worker.page.entries import PREFIX, TEXT, spans
+from irlcrawl.worker.page.entries import ATOM_LINK, PREFIX, TEXT, atom_address, spans
 
 STAMPED_LEAST = 8
 """Of so many entries or more, all are doubted if more than half have one date: a generator stamped them."""
 DAY_S = 86_400.0
 _ENTRY = re.compile(PREFIX + rb"(url|item|entry)[\s>]")
-_ADDRESS = re.compile(PREFIX + rb"(?:loc|link)" + TEXT + rb"|<(?:atom:)?link\s([^<>]{1,16384}+)>")
-_HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ADDRESS = re.compile(PREFIX + rb"(?:loc|link)" + TEXT + rb"|" + ATOM_LINK)
 _DATE = re.compile(PREFIX + rb"(lastmod|updated|modified|date|pubDate|published)" + TEXT)
 
 
@@ -46,7 +46,8 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
         address = _ADDRESS.search(body, start, end)
         if address is None:
             continue
-        text = _text_of(address).decode("utf-8", "replace").strip()
+        named = address[1].partition(b"]]>")[0] if address[1] is not None else atom_address(body, address.start(), end)
+        text = named.decode("utf-8", "replace").strip()
         target = base.join(html.unescape(text) if "&" in text else text)
         if target is not None and target != url:
             found[target] = min(at, now)
@@ -54,13 +55,6 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     if total >= STAMPED_LEAST and 2 * dates.most_common(1)[0][1] > total:
         return {}
     return found
-
-
-def _text_of(address: re.Match[bytes]) -> bytes:
-    if address[1] is not None:
-        return address[1].partition(b"]]>")[0]
-    href = _HREF.search(address[2])
-    return b"" if href is None else href[1] or href[2] or b""
 
 
 def _unix(text: bytes) -> float | None:

@@ -36,6 +36,14 @@ def test_feeds_name_their_items() -> None:
     assert told(rss) == told(atom) == {b"http://a.test/n": NOON - 1800}
 
 
+def test_a_signal_of_an_atom_feed_named_the_entry_itself_and_not_its_page() -> None:
+    """Of several links the first was taken, which in Blogger's feeds is that of the comments."""
+    atom = b"""<feed><entry><updated>2026-11-23T11:30:00Z</updated><link rel='replies' href='/n/comments'/>
+    <link rel='self' href='/feeds/n'/><link rel='alternate' type='text/html' href='/n'/></entry></feed>"""
+    assert told(atom) == {b"http://a.test/n": NOON - 1800}
+    assert told(atom.replace(b"alternate", b"edit")) == {b"http://a.test/n/comments": NOON - 1800}
+
+
 def test_a_list_that_stamps_its_entries_says_nothing() -> None:
     def entries(dates: list[bytes]) -> bytes:
         rows = (b"<url><loc>/%d</loc><lastmod>%b</lastmod></url>" % row for row in enumerate(dates))
