@@ -29,6 +29,11 @@ DECODED_BYTES_MAX = 64 << 20
 WARC, DIAGNOSTICS, ROBOTS = "warc", "crawldiagnostics", "robotstxt"
 """Common Crawl's subsets: pages with status 200, other responses, robots.txt."""
 _NOTHING = Content()
+_NAMES = {
+    "CP866": "IBM866", "CP932": "SHIFT_JIS", "CP949": "EUC-KR", "BIG5HKSCS": "BIG5", "ISO2022_JP": "ISO-2022-JP",
+    "MAC-ROMAN": "MACINTOSH", "MAC-CYRILLIC": "X-MAC-CYRILLIC", "USER-DEFINED": "X-USER-DEFINED",
+}  # fmt: skip
+"""Of encodings, by Python's names, where the standard's is another word."""
 
 
 class Asked(NamedTuple):
@@ -105,13 +110,19 @@ def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Original
         fields.get("warc-payload-digest", "").removeprefix("sha1:") or None,
         REVISIT if capture.revisit else page.mime or None, page.media_type,
         _charset_name(page.codec) if page.codec else None,
-        language_of(words) if asked.language else None, fields.get("warc-truncated"), archive.name,
+        language_of(words) if asked.language else None, _truncated(capture, original), archive.name,
         capture.record.offset, capture.length, _segment(archive.name),
         found.title or None, found.description or None, canonical_url, found.lang or None, found.opengraph or None,
         found.jsonld_types or None, found.links, _wishes(capture),
         *(refers_to(capture) if capture.revisit else (None, None)),
     )  # fmt: skip
     return (*row, words or None) if asked.text else row
+
+
+def _truncated(capture: Capture, original: Capture | None) -> str | None:
+    """Why a body is not whole. A `revisit` record has none at all, and so names a length (WARC 1.1, 6.7.3)."""
+    whose = original or capture
+    return None if whose.revisit else whose.record.fields.get("warc-truncated")
 
 
 def rows(
@@ -161,9 +172,11 @@ def resolver_of(url: bytes, base: str, codec: str) -> Base | None:
 
 @lru_cache(maxsize=64)
 def _charset_name(codec: str) -> str:
-    """As browsers name it, in capitals as in cc-index."""
-    name = codec.removeprefix("whatwg-")
-    return f"WINDOWS-{name}" if name.isdigit() else name.upper()
+    """As the standard of browsers names it (encoding.spec.whatwg.org, 4.2), in capitals as in cc-index."""
+    name = codec.removeprefix("whatwg-").upper()
+    if name.isdigit() or name == "CP1256":
+        return f"WINDOWS-{name.removeprefix('CP')}"
+    return _NAMES.get(name) or name.replace("ISO8859", "ISO-8859").replace("UTF-16-", "UTF-16").replace("_", "-")
 
 
 @lru_cache(maxsize=64)

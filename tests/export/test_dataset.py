@@ -14,8 +14,9 @@ from warcio.warcwriter import WARCWriter
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
-from irlcrawl.export import dataset
+from irlcrawl.export import dataset, pages
 from irlcrawl.export.media import html
+from irlcrawl.worker.page.labels import CODECS
 from tests.cli.conftest import Run, tree
 from tests.export.made import Page, add, make_job
 
@@ -72,7 +73,11 @@ def test_a_page_in_utf_16_was_taken_for_bytes(tmp_path: Path, run: Run, codec: s
     body = ("\ufeff" + "<html><title>Größe</title><a href=/x>Länge</a>").encode(codec)
     job = make_job(tmp_path / "utf-16", [Page("http://a.example/", body, {"Content-Type": "text/html"})])
     row = json.loads(run("export", "pages", job.path)[1])
-    assert (row["content_mime_detected"], row["content_charset"], row["title"]) == ("text/html", codec.upper(), "Größe")
+    assert (row["content_mime_detected"], row["content_charset"], row["title"]) == (
+        "text/html",
+        codec.upper().replace("16-", "16"),
+        "Größe",
+    )
     link = json.loads(run("export", "links", job.path)[1])
     assert (link["to_url"], link["anchor_text"]) == ("http://a.example/x", "Länge")
 
@@ -344,3 +349,9 @@ def test_links_are_counted_as_a_browser_would() -> None:
         b"<!--><a href=10><title><a href=11>"
     )
     assert html.read(page, "utf-8").links == 5
+
+
+def test_each_charset_has_a_name_of_the_standard() -> None:
+    """CP932 is Python's name; browsers and cc-index say Shift_JIS."""
+    for label, codec in CODECS.items():
+        assert CODECS[pages._charset_name(codec).lower()] == codec, label

@@ -56,6 +56,7 @@ def test_a_row_of_a_page_that_was_as_before_names_the_row_that_has_it(crawl: Cra
     files = set()
     for row in again:
         assert (row["content_mime_type"], row["title"], row["links"]) == ("warc/revisit", None, None)
+        assert row["content_truncated"] is None, "a record without a body was told as one that was cut"
         original = whole[row["original_url"], row["original_time"]]
         assert original["title"] and original["content_digest"] == row["content_digest"]
         files.add(original["warc_filename"] == row["warc_filename"])

@@ -24,6 +24,9 @@ TYPES_MAX = 100
 
 _HEAD_END = re.compile(rb"<body[\s>]|</head\s*>\s*(?=<body[\s>])", re.IGNORECASE)
 _HEAD_CLOSED = re.compile(rb"</head\s*>", re.IGNORECASE)
+_TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
+_HIDING_A_BODY = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
+"""What a head may have that a `<body>` is no tag in. (Elements in lower case: they cost each page a search.)"""
 _CLOSES_ITSELF = re.compile(
     rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp|a|div|span|p)((?:\s[^<>]*)?)/>", re.IGNORECASE
 )
@@ -72,6 +75,8 @@ possessive group ends with an alternative that fails at once, as in worker/page/
 
 
 def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
+    if codec.startswith("utf-16"):
+        body, codec = charset.decode(body, codec).encode("utf-8", "replace"), "utf-8"
     head = _head(body)
     tree = _tree(closed(head) if xhtml else head, codec)
     linking = (_LINKING_XHTML if xhtml else _LINKING).findall(body)
@@ -90,6 +95,8 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
             found.base = found.base or (element.attributes["href"] or "").strip()
         elif not found.canonical and "canonical" in (element.attributes["rel"] or "").lower().split():
             found.canonical = (element.attributes["href"] or "").strip()
+    if not titled and len(head) < len(body) and _TITLE.search(body, len(head)):
+        found.title = _title(_tree(body[:HEAD_BYTES_MAX], codec))
     if b"pplication/ld+json" in body:  # a longer word is found faster; nobody writes all of it in capitals
         for match in _JSONLD.finditer(body):
             _types(_loaded(match[1], codec), found.jsonld_types, JSONLD_DEPTH)
@@ -114,6 +121,8 @@ def text(body: bytes, codec: str) -> str:
 
 
 def _links(tree: Any) -> Iterator[Link]:
+    for broken in tree.css("a[href] br"):
+        broken.replace_with(" ")
     for element in tree.css("a[href], area[href]"):
         attributes, tag = element.attributes, element.tag
         href = attributes.get("href")
@@ -136,8 +145,33 @@ def _tree(markup: bytes, codec: str) -> Any:
 
 def _head(body: bytes) -> bytes:
     """The page up to its body."""
-    end = _HEAD_END.search(body, 0, HEAD_BYTES_MAX) or _HEAD_CLOSED.search(body, 0, HEAD_BYTES_MAX)
-    return body[: end.start() if end else HEAD_BYTES]
+    for expression in (_HEAD_END, _HEAD_CLOSED):
+        at = 0
+        while end := expression.search(body, at, HEAD_BYTES_MAX):
+            at = _hidden_until(body, end.start())
+            if not at:
+                return body[: end.start()]
+    return body[:HEAD_BYTES]
+
+
+def _hidden_until(body: bytes, at: int) -> int:
+    """Where the comment or element ends in which this place is; 0: it is in none."""
+    for begins, ends in _HIDING_A_BODY:
+        begin = body.rfind(begins, 0, at)
+        if begin >= 0 and (end := body.find(ends, begin, HEAD_BYTES_MAX)) > at:
+            return end
+    return 0
+
+
+def _title(tree: Any) -> str:
+    """The first title that no drawing has."""
+    for element in tree.css("title"):
+        above = element.parent
+        while above is not None and above.tag != "svg":
+            above = above.parent
+        if above is None:
+            return collapsed(element.text(deep=True))
+    return ""
 
 
 def _meta(attributes: dict[str, str | None], found: Content) -> None:

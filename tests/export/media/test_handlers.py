@@ -103,6 +103,32 @@ def test_words_of_images_stand_for_a_link_without_words() -> None:
     assert [link.text for link in html.links(page, "utf-8")[1]] == ["an image", "word", "map"]
 
 
+@pytest.mark.parametrize("before", [
+    b"<!-- after the opening <body> tag -->", b"<script>if (a<b) w('<body class=x>')</script>",
+    b"<style>/* <body> */</style>", b"<!-- </head> --><!-- <body> --><script>'</head><body>'</script>",
+])  # fmt: skip
+def test_a_body_in_a_comment_or_a_script_does_not_end_the_head(before: bytes) -> None:
+    for head in (b"<html><head>%s<title>A page</title></head><body>", b"<html><head>%s<title>A page</title></head><p>"):
+        content = html.read(head % before + b"<a href=x>", "utf-8")
+        assert (content.title, content.links) == ("A page", 1)
+
+
+def test_a_title_in_the_body_is_one_and_that_of_a_drawing_is_none() -> None:
+    drawn = b"<html><body><p>x<svg><title>An icon</title></svg>"
+    assert html.read(drawn, "utf-8").title == ""
+    assert html.read(drawn + b"<TITLE>A page</TITLE>", "utf-8").title == "A page"
+
+
+def test_links_of_a_page_in_utf_16_are_counted() -> None:
+    page = "<title>\u0433</title><a href=x>y</a><a href=z>".encode("utf-16-le")
+    content = html.read(page, "utf-16-le")
+    assert (content.title, content.links) == ("\u0433", 2)
+
+
+def test_lines_of_a_link_are_words_apart() -> None:
+    assert [link.text for link in html.links(b"<a href=1>one<br>two<b>th</b>ree</a>", "utf-8")[1]] == ["one twothree"]
+
+
 @pytest.mark.parametrize(
     ("body", "declared", "found"),
     [
