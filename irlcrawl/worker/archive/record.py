@@ -15,6 +15,7 @@ in the unit.
 from __future__ import annotations
 
 import base64
+import calendar
 import hashlib
 import os
 import re
@@ -237,6 +238,12 @@ def date(at: float) -> str:
     """Unix seconds as WARC-Date, to the millisecond below."""
     seconds, ms = divmod(int(at * 1000), 1000)
     return f"{_second(seconds)}.{ms:03d}Z"
+
+
+def seconds_of(date: str) -> float:
+    """Unix seconds that date() spells so."""
+    whole, _, ms = date.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + (int(ms or 0) + 0.5) / 1000
 
 
 @lru_cache(maxsize=16)

@@ -52,6 +52,7 @@ class Unit:
     size: int | None = None  # bytes of the body as received, which is not stored
     original: int | None = None  # where in the same file the record begins that holds it; None: an older visit does
     holder: tuple[str, int] | None = None  # of another file of this crawl: its name, and where the record begins there
+    own: float | None = None  # of a payload that one of them holds: that record's WARC-Date, if it is of the same URL
     away: bool = False  # an earlier crawl holds it (payloads.py), or an earlier run of this one
     header: str = ""  # of a 304 as received: its record has none, for replay tools would send the 304 on
     wishes: str = ""  # of the page's owner about its use (web/wishes.py)

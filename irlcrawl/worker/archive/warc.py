@@ -228,7 +228,8 @@ class WarcWriter:
     def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
         the page, or in this file; None if its record is to hold it."""
-        unit.size, unit.original, unit.holder, unit.header, unit.away, page = None, None, None, "", False, unit.page
+        unit.size = unit.original = unit.holder = unit.own = None
+        unit.header, unit.away, page = "", False, unit.page
         if unit.reason == Reason.NOT_MODIFIED and page is not None and page.sha1 is not None:
             if len(exchange.header) > HEADER_BYTES_MAX:
                 return None
@@ -241,11 +242,12 @@ class WarcWriter:
             return Refers(record.IDENTICAL, record.uri(unit.url), record.date(page.stored))
         if not self._dedupe_bytes_min or not self._is_worth(unit, exchange):
             return None
-        return (
-            self._in_this_file(unit, exchange, sha1)
-            or self._in_another_file(unit, exchange, sha1)
-            or self._in_another_crawl(unit, exchange, sha1)
-        )
+        refers = self._in_this_file(unit, exchange, sha1) or self._in_another_file(unit, exchange, sha1)
+        if refers is None:
+            return self._in_another_crawl(unit, exchange, sha1)
+        if refers.uri == record.uri(unit.url):
+            unit.own = record.seconds_of(refers.date)
+        return refers
 
     def _in_another_crawl(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         known = self._payloads.find(sha1) if self._payloads is not None else None

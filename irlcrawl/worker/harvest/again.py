@@ -83,7 +83,7 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
         return (*at, 0, *_columns(known._replace(flags=flags)))
     sha1 = sha1_of(location.digest)
     now = Known(
-        stored=unit.start if unit.size is None else 0.0 if unit.borrowed else known.stored,
+        stored=unit.start if unit.size is None else (unit.own or 0.0) if unit.borrowed else known.stored,
         digest=int.from_bytes(sha1[:DIGEST_BYTES], "big"),
         content=known.content if change is Change.SAME else found.wording or _target(exchange),
         modified=_modified(exchange),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.worker.archive import redo
+from irlcrawl.worker.archive import record, redo
 from irlcrawl.worker.archive.reader import records
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter
@@ -57,6 +57,24 @@ def test_another_worker_names_the_record_and_is_read_again_with_the_payload(plac
     assert (unit, exchange) == (there, exchange_of(there, TEXT))
     *_, revisit = records(Files(), str(paths_in(place / "warcs")[1]))
     assert revisit.kind == "revisit" and revisit.fields["warc-refers-to-target-uri"] == A.decode()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_record_of_the_same_url_is_told_to_be_its_own(place: Path, elsewhere: bool) -> None:
+    """A page that was ordered comes without what is known of it; that its record is there already was lost on it."""
+    first, second = writer(place, 1), writer(place, 2)
+    stored = add(first, A)
+    first.sync()
+    asks = second if elsewhere else first
+    again, other = add(asks, A), add(asks, B)
+    assert again.own == pytest.approx(stored.start, abs=0.001) and other.own is stored.own is None
+    asks.close()
+    units = [unit for unit, _ in read(place, 2 if elsewhere else 1)]
+    assert units[-2:] == [again, other], "replay has it, too"
+    date = next(
+        r.fields["warc-date"] for r in records(Files(), str(paths_in(place / "warcs")[0])) if r.kind == "response"
+    )
+    assert record.date(again.own) == date, "a revisit record of the next visit will name it"
 
 
 def test_what_is_not_on_the_disk_yet_is_told_to_nobody(place: Path) -> None:

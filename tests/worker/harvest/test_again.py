@@ -284,3 +284,10 @@ def test_the_unit_is_all_a_row_needs() -> None:
     page = visited(validators=hashlib.sha1(PAGE).digest()[8:] + b'"1"', flags=PageFlag.VALIDATOR, hub=b"\1\2")
     one = unit(URL, page=page, start=AT)
     assert Unit.from_json(one.to_json(), one.url) == one
+
+
+def test_a_payload_that_its_own_record_holds_can_be_asked_for_conditionally() -> None:
+    """known: nothing, as of a page that was ordered."""
+    for own, stored in ((BEFORE, BEFORE), (None, 0.0)):
+        _, row = visit(Known(), PAGE, TAG, size=len(PAGE), original=7, own=own)
+        assert row["stored"] == stored
