@@ -29,6 +29,7 @@ from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
@@ -96,6 +97,7 @@ class _Question:
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
         self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
+        self._hours = Hours(reading.config)
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -136,26 +138,33 @@ class _Question:
                     waiting[origin_of(url).decode(), place] += 1
         counts, last = self._outcomes(host=self.name)
         origins = {origin for origin, _ in waiting} | {origin_of(entry.url).decode() for entry in last}
-        origins = origins or {origin_of(self._url).decode()}
         return {
             "waiting": _nested(waiting),
             "outcomes": counts,
             "history": [_told(entry) for entry in last],
-            "origins": {
-                origin: {
-                    "robots": self._robots(record := self._record(origin.encode()), None),
-                    **self._host(record, self._host_name),
-                }
-                for origin in sorted(origins)
-            },
+            "origins": self._origins(origins or {origin_of(self._url).decode()}),
             "site": self._site(),
+        }
+
+    def _origins(self, origins: Collection[str]) -> Answer:
+        """Robots, address and clocks of these origins of the host."""
+        return {
+            origin: {
+                "robots": self._robots(record := self._record(origin.encode()), None),
+                **self._host(record, self._host_name),
+            }
+            for origin in sorted(origins)
         }
 
     def all_of_site(self) -> Answer:
         waiting: Counter[tuple[str, str]] = Counter()
+        origins: set[bytes] = set()
         for place, batch in self._of_site():
-            waiting.update((host_of(url), place) for url in batch["url"].tolist())
+            urls = batch["url"].tolist()
+            waiting.update((host_of(url), place) for url in urls)
+            origins.update(origin_of(url) for url in urls if host_of(url) == self._host_name)
         counts, last = self._outcomes(site=self.site)
+        origins.update(origin_of(entry.url) for entry in last if host_of(entry.url) == self._host_name)
         hosts: Counter[str] = Counter()
         for (host, _), urls in waiting.items():
             hosts[host] += urls
@@ -170,6 +179,7 @@ class _Question:
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
             "waiting_hosts": len(hosts),
             "outcomes": counts,
+            "origins": self._origins({origin.decode() for origin in origins}),  # of the host of this name, if any
             "history": [_told(entry) for entry in last],
         }
 
@@ -198,7 +208,9 @@ class _Question:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
                 "a link to it was found, and is looked up with the next new links" if waits
-                else "never found: no page that was fetched links to it, or it is out of the crawl's scope"
+                else "not asked for in this spelling: ask for the URL that links to it lead to" if "spelled" in found
+                else "never found: no page that was fetched has a link to it that is followed (the scope, nofollow, "
+                "page.links_max and trap guards leave links out)"
             )  # fmt: skip
             return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
@@ -223,7 +235,21 @@ class _Question:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
+        if (opens := self._closed_until(self._now)) > self._now:
+            found["closed"] = f"until {_date(opens)}, by {self._hours_key()}"
         return found
+
+    def _closed_until(self, at: float) -> float:
+        """When the hours of the host begin; `at` if it may be asked then."""
+        return self._hours.opens(self._host_name, at)
+
+    def _hours_key(self) -> str:
+        """The key that sets the hours of the host, with its value."""
+        config = self._reading.config
+        section = Overrides(config.site).setter(self._host_name, "hours")
+        if section is None:
+            return f'politeness.hours = "{config.politeness.hours}"'
+        return f'site."{section}".hours = "{Overrides(config.site).of(self._host_name).hours}"'
 
     def _lent_until(self) -> float | None:
         """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
@@ -295,7 +321,7 @@ class _Question:
             return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
         if place == "scheduled":
             due = float(row["due"][0])
-            return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
+            return {"stands": f"scheduled: {self._why_scheduled()}; due {_date(due)}", "due": due}
         if place == "resting":
             due = float(row["due"][0])
             return {"stands": f"rests {self._why_rests(row)}; asked again from {_date(due)}", "due": due}
@@ -316,6 +342,15 @@ class _Question:
             text = f"over its site's budget: looked at again when queue {end} is through ({current} is in use)"
             return {"stands": text, "cycle_end": end, "current": current}
         return {"stands": "between two places: it is taken on within seconds"}
+
+    def _why_scheduled(self) -> str:
+        if self._closed_until(self._now) > self._now:
+            return "outside the hours of its host"
+        record = self._record(origin_of(self._url))
+        gap_s = self._reading.config.politeness.gap_host_seconds
+        if record is not None and record.crawl_delay > gap_s:
+            return f"its host is asked once in {words.duration(record.crawl_delay)} (Crawl-delay)"
+        return "its host has better ones before it"
 
     def _why_rests(self, row: Batch) -> str:
         record = self._record(origin_of(self._url))
@@ -387,7 +422,7 @@ class _Question:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
-        due = max(due, self._lent_until() or due)
+        due = self._closed_until(max(due, self._lent_until() or due))
         return {**told, "next_allowed": due if due > self._now else None}
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:
@@ -489,6 +524,6 @@ def _facts(values: Answer, indent: str) -> Iterator[str]:
             if value:
                 yield f"{indent}{label}"
                 yield from _facts(value, indent + "  ")
-        elif value is not None and not isinstance(value, list):
+        elif value not in (None, "") and not isinstance(value, list):
             dated = isinstance(value, float) and value > 1e8
             yield words.printable(f"{indent}{label:<14} {_date(value) if dated else value}")

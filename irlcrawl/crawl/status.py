@@ -328,10 +328,10 @@ def _waiting(values: Mapping[str, Any]) -> str:
 
 
 def _later(values: Mapping[str, Any]) -> str:
-    """The URLs for which their host has no time yet."""
+    """The URLs for which their host has no time yet: others before them, a long Crawl-delay, its hours."""
     if not values["calendar_urls"]:
         return ""
-    text = f"{words.plural(values['calendar_urls'], 'URL')} of hosts with more than they can be asked for"
+    text = f"{words.plural(values['calendar_urls'], 'URL')} for which their hosts may not be asked yet"
     seconds = _until(values, "calendar_due")
     return f"{text}, the first in {words.duration(seconds)}" if seconds else text
 
