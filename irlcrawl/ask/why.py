@@ -357,7 +357,9 @@ class _Question:
         if record is not None and record.denials:
             return f"because its host's robots.txt could not be had ({words.plural(record.denials, 'time')} in a row)"
         if record is not None and record.rests_until:
-            return f"because its host failed when it was asked last ({words.plural(record.failures, 'time')} in a row)"
+            reason = Reason(record.failure).name.lower()
+            times = words.plural(record.failures, "time")
+            return f"because its host failed when it was asked last ({reason}; {times} in a row)"
         return "after a passing failure" if row["attempt"][0] else "because its host failed before"
 
     def _site(self) -> Answer:
@@ -418,6 +420,8 @@ class _Question:
                 if record.dead == Reason.ADDRESS:
                     told["private"] = PRIVATE
                 due = max(due, record.dead_until)
+            if record.rests_until:
+                told["failed"] = Reason(record.failure).name.lower()
             if record.rests_until > self._now:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:

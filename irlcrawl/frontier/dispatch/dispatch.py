@@ -252,7 +252,7 @@ class Dispatcher:
             record.dead, record.dead_until = error.reason, now + REFUSED_S
             self._retire(host, error.reason)
         else:
-            record.failed(now, self._rests)
+            record.failed(now, self._rests, error.reason)
             if self._is_dead(record, now):
                 self._retire(host, self._die(record, error.reason, now))
             else:
@@ -394,9 +394,9 @@ class Dispatcher:
         if robots and not (silent and robots["state"] == Robots.DENY):
             _take_robots(host, robots)
         if silent:
-            host.record.failed(now, self._rests)
+            host.record.failed(now, self._rests, Reason(message["reason"]))
         elif refused:
-            host.record.refused(now)
+            host.record.refused(now, Reason(message["reason"]))
         elif message["answered"]:
             host.record.answered(now)
         if failed:
@@ -417,7 +417,7 @@ class Dispatcher:
         if in_vain and self._is_dead(record, now):
             died = self._die(record, reason, now)
         elif backs_off and due_far:
-            record.rests_until = max(record.rests_until, due)
+            record.rest(due, reason)
         if not host.runs:
             self.ran_dry = self.ran_dry or not record.probed
             self._learn(host)

@@ -13,7 +13,7 @@ from typing import Any
 
 from drum import Catalog, Damaged, Files, UnknownVersion
 
-FORMAT = 1
+FORMAT = 2
 KEYS = "site-12"
 """How keys are made: 12 bits of the site's key, then 52 bits of xxh3, seeded per crawl for URLs (base/keys.py)."""
 
