@@ -50,7 +50,8 @@ from irlcrawl.worker.page import entries
 
 _LISTED = DISCOVERY_LETTER[Source.SITEMAP]
 _NOTES = (
-    "visit", "change", "attempt", "due", "was", "address", "canonical", "wishes", "taken_down", "detail", "warc",
+    "visit", "change", "attempt", "due", "was", "address", "canonical", "redirect", "wishes", "taken_down", "detail",
+    "warc",
 )  # fmt: skip
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10
@@ -108,12 +109,30 @@ class _Question:
         return {
             **({"via": via} if via else {}),
             **stands,
+            **(self._chain(history[-1]) if history else {}),
             **(self._listed(stands.get("via") or via or "") if listed else {}),
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
             "host": self._host(record, self._host_name),
             "site": self._site(),
         }
+
+    def _chain(self, last: crawl_log.LogEntry) -> Answer:
+        """Where a chain of redirects ends that begins with the URL, as far as the crawl followed it."""
+        met, at = [last.url], last
+        while (target := at.notes.get("redirect", "").encode()) and target not in met and len(met) <= HISTORY_MAX:
+            met.append(target)
+            found = list(entries_of(self._reading.job, target))
+            if not found:
+                break
+            at = found[-1]
+        if len(met) == 1:
+            return {}
+        end = f"{at.outcome}, {at.reason}"
+        if at.url != met[-1]:
+            key = self._reading.scope().why_not(met[-1], hop=len(met) - 1)
+            end = f"left out by {key}" if key else "not asked for yet"
+        return {"redirects_to": met[1].decode(), "ends_at": f"{met[-1].decode()} ({end})"}
 
     def _listed(self, via: str) -> Answer:
         """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""

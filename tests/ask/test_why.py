@@ -349,6 +349,31 @@ def test_why_of_a_url_that_links_spell_otherwise_says_what_they_lead_to(tmp_path
     assert "spelled" not in ask("why", crawl.path, "http://b.test/1?ref=2&x=4")
 
 
+def test_why_of_a_redirect_names_the_end_of_its_chain_and_urls_lists_where_each_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the archive said where a redirect led, and nothing that it led out of scope."""
+    web = Web({"http://a.test/": ["http://a.test/1", "http://a.test/out", "http://a.test/ring"], "http://a.test/3": []})
+    leads = {"/1": "/2", "/2": "/3", "/out": "http://b.test/x", "/ring": "/ring2", "/ring2": "/ring"}
+    for path, target in leads.items():
+        web.answers[f"http://a.test{path}"] = Answer(301, {"location": target})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    crawl.config.scope.kind = "site"
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "http://a.test/1")
+    assert told["redirects_to"] == "http://a.test/2" and told["ends_at"] == "http://a.test/3 (fetched, ok)"
+    assert ask("why", crawl.path, "http://a.test/out")["ends_at"] == "http://b.test/x (left out by scope.kind)"
+    assert ask("why", crawl.path, "http://a.test/ring")["ends_at"] == "http://a.test/ring2 (fetched, redirect)"
+    assert "ends_at" not in ask("why", crawl.path, "http://a.test/3")
+    assert main.main(["urls", str(crawl.path), "--with", "redirect"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert {url: target for _, _, url, target in rows} == {
+        f"http://a.test{path}": target if "//" in target else f"http://a.test{target}"
+        for path, target in leads.items()
+    }  # fmt: skip
+
+
 def test_why_of_a_url_that_is_scheduled_blamed_others_of_its_host_for_hours_and_for_a_crawl_delay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:

@@ -14,10 +14,9 @@ asks for more; `robots_of=another` of a robots.txt that was asked for because th
 that says nothing of its own host; `retry_after` of a 429 or 503, in seconds if the server gave a date and told its own
 time. `faults` are those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py),
 `wishes` those of the page's owner about its use, joined alike (web/wishes.py); `canonical` is the URL of which a page
-calls itself an alias (rel=canonical), where that is another one.
-What was left out of a page is told with its number:
-`truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a proxy resolves names,
-`address` is 100::…, one for each name.
+calls itself an alias (rel=canonical), where that is another one, `redirect` the one to which the server sends on. What
+was left out of a page is told with its number: `truncated` (why its body is not whole), and those of
+worker/harvest/counters.CUT. Where a proxy resolves names, `address` is 100::…, one for each name.
 
 Of a page that was visited before, `visit` says which visit it is (or, without a response, would have been), and
 `change` what it found: none (304), same (the same bytes), near (the same but for its frame, dates and digits), yes,
