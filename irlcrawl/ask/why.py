@@ -45,13 +45,14 @@ from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
 from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.rules_log import RulesLog
 from irlcrawl.worker.page import entries
 
 _LISTED = DISCOVERY_LETTER[Source.SITEMAP]
 _NOTES = (
-    "visit", "change", "attempt", "due", "was", "address", "canonical", "redirect", "wishes", "taken_down", "detail",
-    "warc",
+    "visit", "change", "attempt", "due", "was", "retry_after", "crawl_delay", "crawl_delay_asked", "truncated", *CUT,
+    "faults", "address", "canonical", "redirect", "wishes", "taken_down", "detail", "warc",
 )  # fmt: skip
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10

@@ -394,6 +394,8 @@ def test_why_of_a_url_that_is_scheduled_blamed_others_of_its_host_for_hours_and_
     assert told["host"]["next_allowed"] == told["due"] == opens
     told = ask("why", crawl.path, seeds[1])
     assert told["stands"].startswith("scheduled: its host is asked once in 1 h 00 min (Crawl-delay); due "), told
+    said = "\n".join(why.lines(why.why(crawl.job(), "slow.test", crawl.clock.now())))
+    assert "crawl_delay 3600, crawl_delay_asked 1e+308" in said, "what is capped was said in JSON alone"
     full = [f"http://full.test/{number}" for number in range(100)]
     places = [ask("why", crawl.path, url) for url in full[60:]]
     assert any(told["stands"].startswith("scheduled: its host has better ones before it") for told in places)
