@@ -6,7 +6,6 @@ names the few that changed. Of each entry (entries.py) the first address and the
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from email.utils import parsedate_to_datetime
 
 from irlcrawl.base.steps import Steps
 from irlcrawl.base.url import Base
+from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.entries import PREFIX, TEXT, spans
 
 STAMPED_LEAST = 8
@@ -47,7 +47,7 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
         if address is None:
             continue
         text = _text_of(address).decode("utf-8", "replace").strip()
-        target = base.join(html.unescape(text) if "&" in text else text)
+        target = base.join(sitemaps.unescaped(text))
         if target is not None and target != url:
             found[target] = min(at, now)
     total = dates.total()
