@@ -267,8 +267,8 @@ class Hosts:
         until = now + np.where(denied, rest, robots.fresh_seconds)
         back = answered & ((self.records["rests_until"][hosts] > 0) | (self.records["failures"][hosts] > 0))
         self.records.learn_robots(hosts[read], state, until, ends.delay[read])
-        self.records.failed(hosts[failed], now, self._rests)
-        self.records.refused(hosts[refused], now)
+        self.records.failed(hosts[failed], now, self._rests, Reason.CONNECT)
+        self.records.refused(hosts[refused], now, Reason.THROTTLED)
         self.records.answered(hosts[answered], now)
         self.records.learn(hosts[read | failed | refused | back])
 
@@ -282,7 +282,9 @@ class Hosts:
         for reason, some in ((Reason.CONNECT, hosts[dead & ~answered]), (Reason.HOST_DEAD, hosts[dead & answered])):
             known.died(some, reason, now + self._dead_s)
         rests = bad & ~dead & (due > now + self.config.politeness.horizon_seconds)
-        known.rest(hosts[rests], due[rests])
+        for outcome, reason in ((FAILED, Reason.CONNECT), (THROTTLED, Reason.THROTTLED)):
+            some = rests & (ends.outcomes == outcome)
+            known.rest(hosts[some], due[some], reason)
         known.learn(hosts[rests])
         return np.where(dead, known["dead"][hosts], Reason.OK).astype(np.int64)
 

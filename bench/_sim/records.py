@@ -92,23 +92,26 @@ class Records:
         """As HostRecord.answered."""
         rows = self._rows
         rows["failures"][hosts], rows["failed_since"][hosts], rows["rests_until"][hosts] = 0, 0.0, 0.0
+        rows["failure"][hosts] = Reason.OK
         rows["answered_at"][hosts], rows["dead"][hosts] = at, Reason.OK
 
-    def failed(self, hosts: I8s, at: float, rests: Rests) -> None:
+    def failed(self, hosts: I8s, at: float, rests: Rests, reason: Reason) -> None:
         """As HostRecord.failed."""
+        self._rows["failure"][hosts] = reason
         for name, column in failed({name: self._rows[name][hosts] for name in FAILURE}, at, rests).items():
             self._rows[name][hosts] = column
 
-    def refused(self, hosts: I8s, at: float) -> None:
+    def refused(self, hosts: I8s, at: float, reason: Reason) -> None:
         """As HostRecord.refused."""
         rows, failures = self._rows, self._rows["failures"][hosts]
         rows["failed_since"][hosts[failures == 0]] = at
         rows["failures"][hosts] = failures + (failures < FAILURES_MAX)
-        self.rest(hosts, np.full(len(hosts), at))
+        self.rest(hosts, np.full(len(hosts), at), reason)
         rows["answered_at"][hosts], rows["dead"][hosts] = at, Reason.OK
 
-    def rest(self, hosts: I8s, until: F8s) -> None:
+    def rest(self, hosts: I8s, until: F8s, reason: Reason) -> None:
         """They rest until then at least."""
+        self._rows["failure"][hosts] = reason
         self._rows["rests_until"][hosts] = np.maximum(self._rows["rests_until"][hosts], until)
 
     def died(self, hosts: I8s, reason: Reason, until: float) -> None:

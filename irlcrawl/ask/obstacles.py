@@ -21,7 +21,8 @@ from irlcrawl.frontier.state.hosts import STANDINGS, STATE, records_of, redated,
 from irlcrawl.frontier.state.view import PLACES, Reading
 
 WHYS = (*STANDINGS, "itself", "host_before")
-"""Why a URL rests: what is held against its host; its own last answer; or its host failed, and answered since."""
+"""Why a URL rests: what is held against its host, for most by the reason; its own last answer; or its host failed, and
+answered since."""
 
 EVER = float("-inf")
 """The last address of a host counts, though it may have to be looked up again before it is used."""

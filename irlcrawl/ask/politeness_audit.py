@@ -193,8 +193,8 @@ def _file(entry: LogEntry, promises: Promises, site_of: SiteOf, parts: dict[str,
     end = start + entry.duration_ms
     names = _clock_names(entry, site_of)
     origin = name_key(origin_of(entry.url))
-    # A redirected robots.txt says nothing about the Crawl-delay.
-    news = entry.outcome == "none" and not 300 <= entry.status < 400
+    # A robots.txt that redirects says nothing about the Crawl-delay, nor does one that was read for another host.
+    news = entry.outcome == "none" and not 300 <= entry.status < 400 and "robots_of" not in entry.notes
     delay = float(entry.notes.get("crawl_delay", 0.0))
     row = (name_key(names["host"].encode()), origin, start, end)
     parts["host"].add((*row, promises.host(names["host"], entry), delay, news, False))

@@ -29,6 +29,7 @@ from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
 from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
 from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
@@ -44,12 +45,14 @@ from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
 from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.rules_log import RulesLog
 from irlcrawl.worker.page import entries
 
 _LISTED = DISCOVERY_LETTER[Source.SITEMAP]
 _NOTES = (
-    "visit", "change", "attempt", "due", "was", "address", "canonical", "wishes", "taken_down", "detail", "warc",
+    "visit", "change", "attempt", "due", "was", "retry_after", "crawl_delay", "crawl_delay_asked", "truncated", *CUT,
+    "faults", "address", "canonical", "redirect", "wishes", "taken_down", "detail", "warc",
 )  # fmt: skip
 HISTORY_MAX = 20
 HOSTS_SHOWN = 10
@@ -96,6 +99,7 @@ class _Question:
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
         self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
+        self._hours = Hours(reading.config)
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -106,12 +110,30 @@ class _Question:
         return {
             **({"via": via} if via else {}),
             **stands,
+            **(self._chain(history[-1]) if history else {}),
             **(self._listed(stands.get("via") or via or "") if listed else {}),
             "history": [_told(entry) for entry in history[-HISTORY_MAX:]],
             "robots": self._robots(record, self._url),
             "host": self._host(record, self._host_name),
             "site": self._site(),
         }
+
+    def _chain(self, last: crawl_log.LogEntry) -> Answer:
+        """Where a chain of redirects ends that begins with the URL, as far as the crawl followed it."""
+        met, at = [last.url], last
+        while (target := at.notes.get("redirect", "").encode()) and target not in met and len(met) <= HISTORY_MAX:
+            met.append(target)
+            found = list(entries_of(self._reading.job, target))
+            if not found:
+                break
+            at = found[-1]
+        if len(met) == 1:
+            return {}
+        end = f"{at.outcome}, {at.reason}"
+        if at.url != met[-1]:
+            key = self._reading.scope().why_not(met[-1], hop=len(met) - 1)
+            end = f"left out by {key}" if key else "not asked for yet"
+        return {"redirects_to": met[1].decode(), "ends_at": f"{met[-1].decode()} ({end})"}
 
     def _listed(self, via: str) -> Answer:
         """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""
@@ -136,26 +158,33 @@ class _Question:
                     waiting[origin_of(url).decode(), place] += 1
         counts, last = self._outcomes(host=self.name)
         origins = {origin for origin, _ in waiting} | {origin_of(entry.url).decode() for entry in last}
-        origins = origins or {origin_of(self._url).decode()}
         return {
             "waiting": _nested(waiting),
             "outcomes": counts,
             "history": [_told(entry) for entry in last],
-            "origins": {
-                origin: {
-                    "robots": self._robots(record := self._record(origin.encode()), None),
-                    **self._host(record, self._host_name),
-                }
-                for origin in sorted(origins)
-            },
+            "origins": self._origins(origins or {origin_of(self._url).decode()}),
             "site": self._site(),
+        }
+
+    def _origins(self, origins: Collection[str]) -> Answer:
+        """Robots, address and clocks of these origins of the host."""
+        return {
+            origin: {
+                "robots": self._robots(record := self._record(origin.encode()), None),
+                **self._host(record, self._host_name),
+            }
+            for origin in sorted(origins)
         }
 
     def all_of_site(self) -> Answer:
         waiting: Counter[tuple[str, str]] = Counter()
+        origins: set[bytes] = set()
         for place, batch in self._of_site():
-            waiting.update((host_of(url), place) for url in batch["url"].tolist())
+            urls = batch["url"].tolist()
+            waiting.update((host_of(url), place) for url in urls)
+            origins.update(origin_of(url) for url in urls if host_of(url) == self._host_name)
         counts, last = self._outcomes(site=self.site)
+        origins.update(origin_of(entry.url) for entry in last if host_of(entry.url) == self._host_name)
         hosts: Counter[str] = Counter()
         for (host, _), urls in waiting.items():
             hosts[host] += urls
@@ -170,6 +199,7 @@ class _Question:
             "hosts_waiting": dict(hosts.most_common(HOSTS_SHOWN)),
             "waiting_hosts": len(hosts),
             "outcomes": counts,
+            "origins": self._origins({origin.decode() for origin in origins}),  # of the host of this name, if any
             "history": [_told(entry) for entry in last],
         }
 
@@ -198,7 +228,9 @@ class _Question:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
                 "a link to it was found, and is looked up with the next new links" if waits
-                else "never found: no page that was fetched links to it, or it is out of the crawl's scope"
+                else "not asked for in this spelling: ask for the URL that links to it lead to" if "spelled" in found
+                else "never found: no page that was fetched has a link to it that is followed (the scope, nofollow, "
+                "page.links_max and trap guards leave links out)"
             )  # fmt: skip
             return {**found, "place": "moving" if waits else "unknown"}
         return {**found, "stands": "seen, and neither done nor waiting: `irlcrawl fsck` says more", "place": "lost"}
@@ -223,7 +255,21 @@ class _Question:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
+        if (opens := self._closed_until(self._now)) > self._now:
+            found["closed"] = f"until {_date(opens)}, by {self._hours_key()}"
         return found
+
+    def _closed_until(self, at: float) -> float:
+        """When the hours of the host begin; `at` if it may be asked then."""
+        return self._hours.opens(self._host_name, at)
+
+    def _hours_key(self) -> str:
+        """The key that sets the hours of the host, with its value."""
+        config = self._reading.config
+        section = Overrides(config.site).setter(self._host_name, "hours")
+        if section is None:
+            return f'politeness.hours = "{config.politeness.hours}"'
+        return f'site."{section}".hours = "{Overrides(config.site).of(self._host_name).hours}"'
 
     def _lent_until(self) -> float | None:
         """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
@@ -295,7 +341,7 @@ class _Question:
             return {"stands": f"{text}; {words.plural(before, 'URL')} of its host before it", "before": before}
         if place == "scheduled":
             due = float(row["due"][0])
-            return {"stands": f"scheduled: its host has better ones before it; due {_date(due)}", "due": due}
+            return {"stands": f"scheduled: {self._why_scheduled()}; due {_date(due)}", "due": due}
         if place == "resting":
             due = float(row["due"][0])
             return {"stands": f"rests {self._why_rests(row)}; asked again from {_date(due)}", "due": due}
@@ -317,12 +363,23 @@ class _Question:
             return {"stands": text, "cycle_end": end, "current": current}
         return {"stands": "between two places: it is taken on within seconds"}
 
+    def _why_scheduled(self) -> str:
+        if self._closed_until(self._now) > self._now:
+            return "outside the hours of its host"
+        record = self._record(origin_of(self._url))
+        gap_s = self._reading.config.politeness.gap_host_seconds
+        if record is not None and record.crawl_delay > gap_s:
+            return f"its host is asked once in {words.duration(record.crawl_delay)} (Crawl-delay)"
+        return "its host has better ones before it"
+
     def _why_rests(self, row: Batch) -> str:
         record = self._record(origin_of(self._url))
         if record is not None and record.denials:
             return f"because its host's robots.txt could not be had ({words.plural(record.denials, 'time')} in a row)"
         if record is not None and record.rests_until:
-            return f"because its host failed when it was asked last ({words.plural(record.failures, 'time')} in a row)"
+            reason = Reason(record.failure).name.lower()
+            times = words.plural(record.failures, "time")
+            return f"because its host failed when it was asked last ({reason}; {times} in a row)"
         return "after a passing failure" if row["attempt"][0] else "because its host failed before"
 
     def _site(self) -> Answer:
@@ -383,11 +440,13 @@ class _Question:
                 if record.dead == Reason.ADDRESS:
                     told["private"] = PRIVATE
                 due = max(due, record.dead_until)
+            if record.rests_until:
+                told["failed"] = Reason(record.failure).name.lower()
             if record.rests_until > self._now:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
-        due = max(due, self._lent_until() or due)
+        due = self._closed_until(max(due, self._lent_until() or due))
         return {**told, "next_allowed": due if due > self._now else None}
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:

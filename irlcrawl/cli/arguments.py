@@ -155,7 +155,8 @@ def of_urls(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
-        "partly_read, damaged, faults, ...; NOTE=WORD: whose value is or has this word, as in wishes=noai. If queued: "
+        "partly_read, damaged, faults, canonical and redirect (the URL to which a page leads), ...; NOTE=WORD: whose "
+        "value is or has this word, as in wishes=noai. If queued: "
         "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
     )  # fmt: skip
     parser.add_argument(

@@ -25,7 +25,7 @@ from irlcrawl.config.rests import rests_of_hosts
 from irlcrawl.frontier.dispatch.visits import Ending
 from irlcrawl.frontier.politeness.politeness import Outcome, Politeness
 from irlcrawl.frontier.state.crawl_state import CrawlState
-from irlcrawl.frontier.state.hosts import OP_STATE, HostRecord, records_of, redated, state_batch
+from irlcrawl.frontier.state.hosts import OP_STATE, RESTS_FOR, HostRecord, records_of, redated, state_batch
 from irlcrawl.worker.archive.crawl_log import parse
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.redone import complete, redone
@@ -109,7 +109,7 @@ def learn(state: CrawlState, politeness: Politeness, harvests: list[str]) -> Bat
             if not failed:
                 record.answered(at)
             elif at > learnt:
-                record.failed(at, rests)
+                record.failed(at, rests, _failure(asked.get(host)))
             if robots != Robots.UNKNOWN and not (failed and robots == Robots.DENY):
                 pointer = (int(log), int(offset), int(length)) if length else None
                 record.learn_robots(int(robots), until, pointer, crawl_delay)
@@ -123,6 +123,11 @@ def learn(state: CrawlState, politeness: Politeness, harvests: list[str]) -> Bat
             crawl_delay=records[host].crawl_delay,
         )  # fmt: skip
     return state_batch((host, records[host]) for host in facts) if facts else None
+
+
+def _failure(last: tuple[str, str | None, float, float, str] | None) -> Reason:
+    """Why a host rests of which a harvest says that it failed, by its last request."""
+    return next((reason for reason in RESTS_FOR if last and reason.name.lower() == last[4]), Reason.LOST)
 
 
 def _last_exchanges(state: CrawlState, harvests: list[str]) -> dict[int, tuple[str, str | None, float, float, str]]:

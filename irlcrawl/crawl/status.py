@@ -51,8 +51,8 @@ FIELDS: dict[str, str] = {
     "calendar_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
     "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
-    "resting_hosts": "hosts that failed when they were asked last, as of the last commit: silent (no answer, no "
-    "address, or nothing but 429 and 503), no_robots (no robots.txt to be had), given_up -> count",
+    "resting_hosts": "hosts that failed when they were asked last, as of the last commit, by reason: dns (no address), "
+    "connect, timeout, throttled, ...; no_robots (no robots.txt to be had); given_up -> count",
     "pages": "between two visits (revisit.enabled)",
     "pages_due": "unix seconds: when the first of those is due; null when there are none",
     "pages_gone": "that were 404 or 410 for a week of visits, and are visited no more",
@@ -328,10 +328,10 @@ def _waiting(values: Mapping[str, Any]) -> str:
 
 
 def _later(values: Mapping[str, Any]) -> str:
-    """The URLs for which their host has no time yet."""
+    """The URLs for which their host has no time yet: others before them, a long Crawl-delay, its hours."""
     if not values["calendar_urls"]:
         return ""
-    text = f"{words.plural(values['calendar_urls'], 'URL')} of hosts with more than they can be asked for"
+    text = f"{words.plural(values['calendar_urls'], 'URL')} for which their hosts may not be asked yet"
     seconds = _until(values, "calendar_due")
     return f"{text}, the first in {words.duration(seconds)}" if seconds else text
 

@@ -53,7 +53,8 @@ def parts(numbers: Mapping[str, Any] | None) -> str:
 
 def plural(number: float, one: str, many: str | None = None) -> str:
     """`1 page`, `2 pages`."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+    told = count(number)
+    return f"{told} {one if told == '1' else many or one + 's'}"
 
 
 def shown(text: object) -> str:

@@ -30,7 +30,7 @@ from irlcrawl.worker.archive.unit import Unit
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 SEARCH_BYTES = 1 << 20
-READ_BYTES = 1 << 20
+PIECE_BYTES = 1 << 20
 FINDINGS_MAX = 100
 """Findings that are told of one file: a disk that lost much need not be told byte by byte."""
 
@@ -232,7 +232,7 @@ def _with_warcio(path: str, size: int, bar: Bar, torn: bool) -> Findings:
         reader = ArchiveIterator(zstd.content(stream) if packed else stream, check_digests=True)
         try:
             for record in reader:
-                while record.raw_stream.read(READ_BYTES):  # as it is stored: digests are of that, whatever its coding
+                while record.raw_stream.read(PIECE_BYTES):  # as stored: that has the digests, and no bombs
                     pass
                 if record.digest_checker is not None and record.digest_checker.passed is False:  # None: it has none
                     yield Finding(

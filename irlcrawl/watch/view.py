@@ -79,7 +79,14 @@ WAITS_FOR = {
 }
 
 FAILED_AS = {
-    "silent": "no answer, no address, or nothing but 429 and 503 when they were asked last; asked again later",
+    "dns": "their names have no address; asked again later",
+    "connect": "no connection; asked again later",
+    "tls": "no TLS; asked again later",
+    "timeout": "no answer in time; asked again later",
+    "lost": "they broke off; asked again later",
+    "protocol": "no HTTP; asked again later",
+    "challenge": "nothing but challenges to prove that a person asks; asked again later",
+    "throttled": "nothing but 429 and 503; asked again later",
     "no_robots": "no robots.txt to be had; asked again later",
     "given_up": "failed for politeness.host_dead_hours",
 }

@@ -24,12 +24,15 @@ from tests.crawl.test_shared_address import end_after, sharing
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web, star
 
 BUSY, SILENT = Answer(503), Answer(reason=Reason.CONNECT)
-RESTING = {"silent.test": "silent", "busy.test": "silent", "closed.test": "no_robots", "broken.test": "itself"}
+RESTING = {
+    "silent.test": "connect", "busy.test": "throttled", "closed.test": "no_robots", "broken.test": "itself",
+    "nameless.test": "dns",
+}  # fmt: skip
 """What its URLs rest for, by host."""
 
 
 def crawl_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: dict[str, float]) -> Crawl:
-    """A host that is well, and four that fail until the second that `ends` says, each after its own fashion."""
+    """A host that is well, and five that fail until the second that `ends` says, each after its own fashion."""
     web = Web({url: links for host in ("well.test", *RESTING) for url, links in star(host, 2).items()})
 
     def until(host: str, answer: Answer, only: str = "") -> Callable[[str, float], Answer | None]:
@@ -43,6 +46,7 @@ def crawl_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: dict[str, fl
     }
     crawl = Crawl(tmp_path / "job", web, [f"http://{host}/" for host in ("well.test", *RESTING)], monkeypatch)
     began = crawl.clock.now()
+    crawl.names.answers["nameless.test"] = Reason.DNS
     return crawl
 
 
@@ -58,10 +62,12 @@ def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
     crawl.config.limits.wait_hours = 0.02  # nothing is given up so soon
     assert crawl.run() == ExitCode.TIME_LIMIT
     record = record_of(crawl)
-    assert record["resting_hosts"] == {"silent": 2, "no_robots": 1}
+    assert record["resting_hosts"] == {"connect": 1, "throttled": 1, "no_robots": 1, "dns": 1}
     assert record["throttled_addresses"] == {"backing_off": 1}
     text = status.lines(record)
-    assert "failing   3 hosts when asked last (silent 2, no robots 1)" in text
+    (failing,) = (line for line in text if line.startswith("failing"))
+    assert failing.startswith("failing   4 hosts when asked last (")
+    assert sorted(failing[35:-1].split(", ")) == ["connect 1", "dns 1", "no robots 1", "throttled 1"]
     assert "throttled 1 address (backing off 1)" in text
     listed = {url.decode(): told for url, _, told in held_up(JobDir(crawl.path), "rest", crawl.clock.now())}
     assert listed.keys() == {f"http://{host}/" for host in RESTING}
@@ -69,7 +75,9 @@ def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
         assert listed[f"http://{host}/"].startswith(f"{reason} until 2001-09-09T"), listed
     rests = {host: why(JobDir(crawl.path), f"http://{host}/", crawl.clock.now())["stands"] for host in RESTING}
     assert rests["closed.test"].startswith("rests because its host's robots.txt could not be had (3 times in a row)")
-    assert rests["silent.test"].startswith("rests because its host failed when it was asked last (4 times in a row)")
+    failed = "rests because its host failed when it was asked last"
+    assert rests["silent.test"].startswith(f"{failed} (connect; 4 times in a row)")
+    assert rests["nameless.test"].startswith(f"{failed} (dns; "), "nothing said that it has no address"
     assert rests["broken.test"].startswith("rests after a passing failure; asked again from ")
     ((url, _, told),) = held_up(JobDir(crawl.path), "throttled", crawl.clock.now())
     assert url == b"http://silent.test/" and re.fullmatch(r"10\.0\.0\.\d every 8\.0 s after failures", told), told
@@ -88,8 +96,8 @@ def test_hosts_that_answer_again_rest_no_more_and_those_given_up_are_told(
     assert crawl.run() == ExitCode.DONE
     told = Counter(host for url, (outcome, _) in crawl.outcomes().items() if outcome == "failed"
                    for host in [url.split("/")[2]])  # fmt: skip
-    assert told == {"silent.test": 1}
-    assert record_of(crawl)["resting_hosts"] == {"given_up": 1}
+    assert told == {"silent.test": 1, "nameless.test": 1}
+    assert record_of(crawl)["resting_hosts"] == {"given_up": 2}
 
 
 def test_a_shared_address_that_throttles_is_counted_and_listed_also_after_a_restart(

@@ -164,6 +164,18 @@ def test_a_duration_that_was_rounded_up_breaks_no_promise(tmp_path: Path) -> Non
     assert found["broken"] == 0 and found["rule_s"] == pytest.approx(1.185)
 
 
+def test_a_robots_txt_that_was_read_for_another_host_ended_the_crawl_delay_of_its_own(tmp_path: Path) -> None:
+    """A host that was asked too soon after the redirect of another's robots.txt to it was not told of."""
+    robots = "http://a.test/robots.txt"
+    entries = [
+        request(robots, 0, 10, crawl_delay="20"),
+        request(robots, 21_000, 10, robots_of="another"),
+        request("http://a.test/", 22_500),
+    ]
+    told = politeness_audit.audit(job_with(tmp_path / "job", entries), 9)
+    assert told["broken"] == 1 and told["host"]["worst"][0]["rule_s"] == 20.0
+
+
 def test_top_says_how_many_are_listed_the_closest_to_their_rule_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,7 @@ from irlcrawl.config.keys import Config, Priority, Site
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.worker.archive import log_parts
-from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
 from tests.upkeep import three_sites
 
 Ask = Callable[..., Any]
@@ -345,4 +345,76 @@ def test_why_of_a_url_that_links_spell_otherwise_says_what_they_lead_to(tmp_path
     JobDir(crawl.path).write_config(to_toml(crawl.config))
     told = ask("why", crawl.path, "http://a.test/1?ref=2&utm_source=3&x=4")
     assert told["spelled"] == "links to it lead to http://a.test/1?x=4 (by tracking, parameters)"
+    assert told["stands"].startswith("not asked for in this spelling"), "it said that no page links to it"
     assert "spelled" not in ask("why", crawl.path, "http://b.test/1?ref=2&x=4")
+
+
+def test_why_of_a_redirect_names_the_end_of_its_chain_and_urls_lists_where_each_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the archive said where a redirect led, and nothing that it led out of scope."""
+    web = Web({"http://a.test/": ["http://a.test/1", "http://a.test/out", "http://a.test/ring"], "http://a.test/3": []})
+    leads = {"/1": "/2", "/2": "/3", "/out": "http://b.test/x", "/ring": "/ring2", "/ring2": "/ring"}
+    for path, target in leads.items():
+        web.answers[f"http://a.test{path}"] = Answer(301, {"location": target})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    crawl.config.scope.kind = "site"
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = ask("why", crawl.path, "http://a.test/1")
+    assert told["redirects_to"] == "http://a.test/2" and told["ends_at"] == "http://a.test/3 (fetched, ok)"
+    assert ask("why", crawl.path, "http://a.test/out")["ends_at"] == "http://b.test/x (left out by scope.kind)"
+    assert ask("why", crawl.path, "http://a.test/ring")["ends_at"] == "http://a.test/ring2 (fetched, redirect)"
+    assert "ends_at" not in ask("why", crawl.path, "http://a.test/3")
+    assert main.main(["urls", str(crawl.path), "--with", "redirect"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert {url: target for _, _, url, target in rows} == {
+        f"http://a.test{path}": target if "//" in target else f"http://a.test{target}"
+        for path, target in leads.items()
+    }  # fmt: skip
+
+
+def test_why_of_a_url_that_is_scheduled_blamed_others_of_its_host_for_hours_and_for_a_crawl_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """And it said that a host may be asked now that is outside its hours."""
+    seeds = ["http://night.test/", "http://slow.test/", "http://full.test/"]
+    web = Web({**star("full.test", 100), seeds[0]: [], seeds[1]: []})
+    web.answers["http://slow.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nCrawl-delay: 1e308\n")
+    crawl = Crawl(tmp_path / "job", web, seeds, monkeypatch)
+    crawl.config.site["night.test"] = Site(hours="03:00-04:00")
+    crawl.config.politeness.horizon_seconds, crawl.config.limits.seconds = 5.0, 10.0
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    monkeypatch.setattr("time.time", crawl.clock.now)
+    opens = START // 86_400 * 86_400 + 3 * 3600.0
+    told = ask("why", crawl.path, seeds[0])
+    assert told["stands"].startswith("scheduled: outside the hours of its host; due ")
+    assert told["closed"].endswith('by site."night.test".hours = "03:00-04:00"')
+    assert told["host"]["next_allowed"] == told["due"] == opens
+    told = ask("why", crawl.path, seeds[1])
+    assert told["stands"].startswith("scheduled: its host is asked once in 1 h 00 min (Crawl-delay); due "), told
+    said = "\n".join(why.lines(why.why(crawl.job(), "slow.test", crawl.clock.now())))
+    assert "crawl_delay 3600, crawl_delay_asked 1e+308" in said, "what is capped was said in JSON alone"
+    full = [f"http://full.test/{number}" for number in range(100)]
+    places = [ask("why", crawl.path, url) for url in full[60:]]
+    assert any(told["stands"].startswith("scheduled: its host has better ones before it") for told in places)
+
+
+def test_why_of_a_site_said_nothing_of_the_host_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """It told that a URL rests, and not why: no question but for the whole URL did."""
+    crawl = Crawl(tmp_path / "job", Web({"http://www.a.test/": []}), ["http://www.a.test/", "http://gone.test/"],
+                  monkeypatch)  # fmt: skip
+    crawl.names.answers["gone.test"] = Reason.DNS
+    crawl.config.limits.wait_hours, crawl.config.politeness.rest_seconds = 0.001, 60.0
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    monkeypatch.setattr("time.time", crawl.clock.now)
+    told = ask("why", crawl.path, "gone.test")
+    assert told["waiting"] == {"resting": 1}
+    (origin,) = told["origins"].items()
+    assert origin[0] == "http://gone.test" and origin[1]["failures"] == 1
+    assert origin[1]["next_allowed"] == origin[1]["rests_until"] > crawl.clock.now()
+    assert ask("why", crawl.path, "a.test")["origins"] == {}, "there is www.a.test alone"

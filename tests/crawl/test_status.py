@@ -63,9 +63,10 @@ def commit(job: JobDir, record: dict[str, Any]) -> None:
 
 
 def test_a_crawl_that_only_waits_says_until_when() -> None:
-    """With a robots.txt that could not be had, its only host was neither waiting nor ready, for an hour."""
+    """With a robots.txt that could not be had, its only host was neither waiting nor ready, for an hour. Of a host
+    outside its hours it said that there were more URLs than it could be asked for."""
     record = status.complete({**RECORD, "queued_urls": 2, "calendar_urls": 2, "calendar_due": 4000.5, "updated": 400.5})
-    told = "2 URLs of hosts with more than they can be asked for"
+    told = "2 URLs for which their hosts may not be asked yet"
     assert f"later     {told}, the first in 1 h 00 min" in status.lines(record)
     assert f"later {told}, the first in 1 h 00 min" in status.line(record)
     assert f"later     {told}" in status.lines({**record, "state": "interrupted"})

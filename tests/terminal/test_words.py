@@ -18,3 +18,10 @@ def test_what_is_shown_is_printable_line_by_line(text: str) -> None:
     assert shown.count("\n") == text.count("\n")
     if text.replace("\n", "").isprintable():
         assert shown == text
+
+
+def test_a_mean_that_is_shown_as_one_is_one() -> None:
+    """`why --slow` spoke of `1 hosts in memory`, of which there were 0.96."""
+    assert [words.plural(number, "host") for number in (0, 0.96, 1, 1.2, 2)] == [
+        "0 hosts", "1 host", "1 host", "1 host", "2 hosts"
+    ]  # fmt: skip

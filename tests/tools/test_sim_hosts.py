@@ -174,7 +174,7 @@ def test_what_is_learnt_of_hosts_is_told_as_of_those_that_are_objects(steps: lis
             for key in there:
                 hosts[key].record.dead, hosts[key].record.dead_until = Reason.CONNECT, now
         else:  # news to nobody, until something else is
-            more = (RESTS,) if what == "failed" else ()
+            more = {"failed": (RESTS, Reason.TLS), "refused": (Reason.THROTTLED,)}.get(what, ())
             getattr(records, what)(numbers, now, *more)
             for key in there:
                 getattr(hosts[key].record, what)(now, *more)

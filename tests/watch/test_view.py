@@ -30,7 +30,7 @@ MORE: dict[str, Any] = {
     "memory_bytes": 3 * 10**8, "workers": 2, "warc_bytes": 10**9, "disk_free_bytes": 10**11,
     "seeds": 50, "new_seeds": 49,
     "merges": {"seen": {"buckets_done": 4, "buckets": 16, "rows_waiting": 1000}},
-    "pages_per_s_over": {"1 min": 40.0}, "resting_hosts": {"silent": 3, "no_robots": 1},
+    "pages_per_s_over": {"1 min": 40.0}, "resting_hosts": {"dns": 3, "no_robots": 1},
     "throttled_addresses": {"backing_off": 2}, "machines": [
         {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "shipped_bytes": 1000},
         {"name": "m2", "state": "away", "workers": 0, "visits": 0, "owed": 4, "heard_s": 90.0, "shipped_bytes": 10},
@@ -62,7 +62,7 @@ def test_what_an_operator_asks_for_is_there() -> None:
     assert found["slowest", "slow.test"].text == "12 s" and found["now", "b.test"].text == "since 3.0 s"
     assert found["addresses", "192.0.2.7"].text == "40 hosts"
     assert found["addresses", "slowed, backing off"].text == "2"
-    assert found["failing", "silent"].text == "3 hosts" and "no address" in found["failing", "silent"].note
+    assert found["failing", "dns"].text == "3 hosts" and "no address" in found["failing", "dns"].note
     assert found["machine", "m1"].text == "4 workers, 9 visits"
     assert found["machine", "m2"].text == "away, heard 1 min 30 s ago"
     assert found["limits", "pages"].text == "12,345 of 100,000" and found["limits", "pages"].note == "limits.pages"

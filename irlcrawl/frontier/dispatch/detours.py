@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.keys import host_key, origin_of
+from irlcrawl.base.keys import origin_of
 from irlcrawl.base.reasons import Reason
 from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Host, LeasedVisit
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
@@ -33,11 +33,11 @@ class DetourRequests:
         politeness: Politeness,
         leases: LeaseLog,
         clock: Clock,
-        host_of: Callable[[int, bytes], Host],
+        host_of: Callable[[bytes], Host],
         blocked: Callable[[str], bool],
     ) -> None:
-        """`host_of(key, origin)` makes a Host of an origin, apart from any that is active; `blocked(name)`: nothing is
-        to be requested from it."""
+        """`host_of(origin)` makes a Host of an origin, apart from any that is active; `blocked(name)`: nothing is to be
+        requested from it."""
         self._politeness, self._leases, self._clock = politeness, leases, clock
         self._host_of, self._blocked = host_of, blocked
         self._open: dict[Token, tuple[RemoteWorker, Host]] = {}
@@ -48,7 +48,7 @@ class DetourRequests:
             _answer(worker, message["id"], None, Reason.LOST)
             return
         origin = origin_of(message["url"].encode("ascii"))
-        host = self._host_of(host_key(origin, 0), origin)  # its site is not known, and nothing looks it up
+        host = self._host_of(origin)
         if self._blocked(host.name):
             _answer(worker, message["id"], None, Reason.BLOCKED)
             return

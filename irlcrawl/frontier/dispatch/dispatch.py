@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.keys import is_stand_in, origin_of
+from irlcrawl.base.keys import host_key, is_stand_in, name_key, origin_of
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import Robots
-from irlcrawl.base.url import split
+from irlcrawl.base.url import SiteOf, host_of, split
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.config.overrides import Overrides
@@ -79,6 +79,7 @@ class Dispatcher:
         self.bandwidth = Bandwidth(config.limits.bytes_per_second, config.fetch.body_bytes_max)
         self._proxies = Proxies(config)
         self._rates = overrides.bytes_per_second_by_site()
+        self._site_of = SiteOf(config.scope.private_suffixes)
         hours = Hours(config)
         self._hours = hours if hours.any else None
         self.hosts: dict[int, Host] = {}
@@ -98,8 +99,7 @@ class Dispatcher:
         self._unsent: list[tuple[RemoteWorker, Message]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.detours = DetourRequests(
-            politeness, leases, clock, lambda key, origin: self._new_host(key, 0, origin, HostRecord()),
-            lambda name: self.block.host(name) or self._paused(name),
+            politeness, leases, clock, self._detour_host, lambda name: self.block.host(name) or self._paused(name)
         )  # fmt: skip
 
     # -- what a turn brings ----------------------------------------------------------------------------------------
@@ -197,6 +197,14 @@ class Dispatcher:
             gap_floor=self._overrides.gap_host(name),
         )
 
+    def _detour_host(self, origin: bytes) -> Host:
+        """A host of which a visit of another one needs a robots.txt, apart from that in memory. All that is known of it
+        is its Crawl-delay; the clock of its site is the visit's matter."""
+        site = name_key(self._site_of(host_of(origin + b"/")).encode())
+        known = self.hosts.get(key := host_key(origin, site))
+        record = known.record if known is not None else self.handover.learnt(key)
+        return self._new_host(key, 0, origin, HostRecord(crawl_delay=record.crawl_delay if record else 0.0))
+
     # -- names -----------------------------------------------------------------------------------------------------
 
     def resolve_ahead(self) -> None:
@@ -244,7 +252,7 @@ class Dispatcher:
             record.dead, record.dead_until = error.reason, now + REFUSED_S
             self._retire(host, error.reason)
         else:
-            record.failed(now, self._rests)
+            record.failed(now, self._rests, error.reason)
             if self._is_dead(record, now):
                 self._retire(host, self._die(record, error.reason, now))
             else:
@@ -386,9 +394,9 @@ class Dispatcher:
         if robots and not (silent and robots["state"] == Robots.DENY):
             _take_robots(host, robots)
         if silent:
-            host.record.failed(now, self._rests)
+            host.record.failed(now, self._rests, Reason(message["reason"]))
         elif refused:
-            host.record.refused(now)
+            host.record.refused(now, Reason(message["reason"]))
         elif message["answered"]:
             host.record.answered(now)
         if failed:
@@ -409,7 +417,7 @@ class Dispatcher:
         if in_vain and self._is_dead(record, now):
             died = self._die(record, reason, now)
         elif backs_off and due_far:
-            record.rests_until = max(record.rests_until, due)
+            record.rest(due, reason)
         if not host.runs:
             self.ran_dry = self.ran_dry or not record.probed
             self._learn(host)

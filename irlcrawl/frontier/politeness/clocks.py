@@ -225,6 +225,10 @@ class ClockTable:
         """Seconds between two requests as things stand: the gap or the back-off, whichever is longer."""
         return max(self.gap[clock], self.backoff[clock])
 
+    def crawl_delay(self, clock: int) -> float:
+        """The Crawl-delay in seconds that set the clock last; 0 if anything else did."""
+        return self.wait[clock] if self.why[clock] == Delay.CRAWL_DELAY else 0.0
+
     def last_due(self, clocks: Sequence[int]) -> float:
         """When all these clocks are due, in unix seconds; 0 if there are none."""
         due, nexts = 0.0, self.next

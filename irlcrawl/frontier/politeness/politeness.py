@@ -232,6 +232,8 @@ class Politeness:
         the host waits again, at its old place."""
         entry.state = HostState.LEASED
         self._leased.add(entry)
+        if entry.detour is not None:  # its host may have been asked, and told a Crawl-delay, since it began to wait
+            entry.crawl_delay = max(entry.crawl_delay, self._table.crawl_delay(self._clocks_of(entry)[0]))
         machine = self._machine
         if machine is None or not machine.heeds or not (dues := machine.take(self.promises(entry))):
             return True

@@ -38,6 +38,7 @@ STATE = {
     "failures": "u2",  # in a row: visits without any response or with nothing but a 429 or 503, or no address
     "failed_since": "f8",
     "rests_until": "f8",  # asked for nothing before; 0: it answered since
+    "failure": "u1",  # reasons.Reason for which it rests, 0 (OK) when it does not
     "answered_at": "f8",  # last response, 0 never
     "family": "u1",  # 4, 6; 0 no address known
     "address_hi": "u8",
@@ -68,13 +69,19 @@ visited again (LINK and PAGE); POOL columns, of which SUMS are added to the reco
 (rows.SIGNAL), which comes out with POOL."""
 OPS_OF_URLS = (OP_NEW, OP_AGAIN, OP_RETURNED, OP_RECOUNTED, OP_VISIT)
 
-STANDINGS = ("silent", "no_robots", "given_up")
-"""Of hosts that failed when they were asked last, what came of it: no answer (no address, or nothing but a 429 or 503),
-no robots.txt to be had, or so many failures that their URLs left. A host that answered since has none of these."""
+RESTS_FOR = (
+    Reason.DNS, Reason.CONNECT, Reason.TLS, Reason.TIMEOUT, Reason.LOST, Reason.PROTOCOL, Reason.CHALLENGE,
+    Reason.THROTTLED,
+)  # fmt: skip
+STANDINGS = ("no_robots", "given_up", *(reason.name.lower() for reason in RESTS_FOR), "other")
+"""Of hosts that failed when they were asked last, what came of it: no robots.txt to be had, so many failures that their
+URLs left, or a rest, by the reason for it. A host that answered since has none of these."""
+_STANDING = np.full(256, len(STANDINGS), np.int64)
+_STANDING[list(RESTS_FOR)] = np.arange(3, 3 + len(RESTS_FOR))
 
 FORGIVEN: dict[str, float] = {
-    "failures": 0, "failed_since": 0.0, "rests_until": 0.0, "dead": Reason.OK, "dead_until": 0.0, "denials": 0,
-    "robots_until": 0.0,
+    "failures": 0, "failed_since": 0.0, "rests_until": 0.0, "failure": Reason.OK, "dead": Reason.OK, "dead_until": 0.0,
+    "denials": 0, "robots_until": 0.0,
 }  # fmt: skip
 """What a record says of a host once a URL of it is put back: nothing is held against it, and it is asked for its
 robots.txt again, which may be what has changed. Its clocks, and the gaps they were promised, stay."""
@@ -100,12 +107,12 @@ def keyed_by_url(rows: Batch) -> Batch:
 
 def standings(states: Batch) -> NDArray[np.int64]:
     """Of rows with STATE: i8 a row, the place in STANDINGS plus 1; 0: the host did not fail when it was asked last."""
-    silent, denied = states["rests_until"] > 0, states["denials"] > 0
-    return np.where(states["dead"] != Reason.OK, 3, np.where(denied, 2, silent.astype(np.int64)))
+    resting = np.where(states["rests_until"] > 0, _STANDING[states["failure"]], 0)
+    return np.where(states["dead"] != Reason.OK, 2, np.where(states["denials"] > 0, 1, resting))
 
 
 def standing_counts(standings: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many rows have each of STANDINGS: i8[3]."""
+    """How many rows have each of STANDINGS: i8[STANDINGS]."""
     return np.bincount(standings, minlength=1 + len(STANDINGS))[1:]
 
 
@@ -192,6 +199,7 @@ class HostRecord:
     failures: int = 0
     failed_since: float = 0.0
     rests_until: float = 0.0
+    failure: int = Reason.OK
     answered_at: float = 0.0
     family: int = 0
     address_hi: int = 0
@@ -224,7 +232,7 @@ class HostRecord:
 
     def answered(self, at: float) -> None:
         """A response came: all failures held against the host are void."""
-        self.failures, self.failed_since, self.rests_until = 0, 0.0, 0.0
+        self.failures, self.failed_since, self.rests_until, self.failure = 0, 0.0, 0.0, Reason.OK
         self.answered_at, self.dead = at, Reason.OK
 
     def forgive(self) -> None:
@@ -232,21 +240,25 @@ class HostRecord:
         for name, value in FORGIVEN.items():
             setattr(self, name, value)
 
-    def failed(self, at: float, rests: Rests) -> None:
+    def failed(self, at: float, rests: Rests, reason: Reason) -> None:
         """A visit ended without any response, or there is no address: the host rests, each time longer."""
         if self.failures == 0:
             self.failed_since = at
         self.failures = min(self.failures + 1, FAILURES_MAX)
-        self.rests_until = at + rests.after(self.failures)
+        self.rests_until, self.failure = at + rests.after(self.failures), reason
 
-    def refused(self, at: float) -> None:
-        """A visit brought nothing but a 429 or 503. That is a failure, too, though the host rests no longer than its
-        clock says."""
+    def refused(self, at: float, reason: Reason) -> None:
+        """A visit brought nothing but a 429, a 503 or a challenge. That is a failure, too, though the host rests no
+        longer than its clock says."""
         if self.failures == 0:
             self.failed_since = at
         self.failures = min(self.failures + 1, FAILURES_MAX)
-        self.rests_until = max(self.rests_until, at)
+        self.rest(at, reason)
         self.answered_at, self.dead = at, Reason.OK
+
+    def rest(self, until: float, reason: Reason) -> None:
+        """It rests until then at least."""
+        self.rests_until, self.failure = max(self.rests_until, until), reason
 
     @property
     def probed(self) -> bool:

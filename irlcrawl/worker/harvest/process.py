@@ -204,6 +204,8 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     if target is None:
         return
     target = context.spelling.of_target(target, unit.url)
+    if len(target) <= context.config.scope.url_bytes_max:
+        found.notes["redirect"] = target.decode("ascii")
     depth, hop = unit.carried.depth, unit.carried.hop + 1
     scope = context.scope
     if depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):

@@ -7,7 +7,6 @@ there, no XML parser is used: an entry begins with its element's tag, and the fi
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -156,5 +155,4 @@ def _text(found: re.Match[bytes] | None) -> str | None:
 
 
 def _unescaped(field: bytes) -> str:
-    text = field.partition(b"]]>")[0].decode("utf-8", "replace").strip()
-    return html.unescape(text) if "&" in text else text
+    return sitemaps.unescaped(field.partition(b"]]>")[0].decode("utf-8", "replace").strip())

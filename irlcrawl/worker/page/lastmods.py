@@ -7,7 +7,6 @@ the one that leads to the page.
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from email.utils import parsedate_to_datetime
 
 from irlcrawl.base.steps import Steps
 from irlcrawl.base.url import Base
+from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.entries import ATOM_LINK, PREFIX, TEXT, atom_address, spans
 
 STAMPED_LEAST = 8
@@ -48,7 +48,7 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
             continue
         named = address[1].partition(b"]]>")[0] if address[1] is not None else atom_address(body, address.start(), end)
         text = named.decode("utf-8", "replace").strip()
-        target = base.join(html.unescape(text) if "&" in text else text)
+        target = base.join(sitemaps.unescaped(text))
         if target is not None and target != url:
             found[target] = min(at, now)
     total = dates.total()

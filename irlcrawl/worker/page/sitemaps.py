@@ -46,6 +46,7 @@ _ATOM_LINK = re.compile(rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_M
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related", b"self")
+_REFERENCE = re.compile(r"&(?:#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{0,40});")
 _LINE = re.IGNORECASE | re.MULTILINE
 _ROBOTS_LINE = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE)
 _TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REFERENCE_BYTES_MAX, _LINE)
@@ -155,6 +156,12 @@ def _of_feed(body: bytes) -> Iterator[bytes | None]:
             yield href[1] or href[2] or b""
 
 
+def unescaped(text: str) -> str:
+    """The text of an element with its references resolved. Only what ends in `;` is one, as in XML: as in HTML, the
+    `&copy=1` of a query would become a copyright sign, which many write without `&amp;`, in CDATA or as plain text."""
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+
+
 def _stored(references: Iterable[bytes | None], url: bytes, links_max: int) -> Steps[tuple[list[bytes], int]]:
     """References in stored form, each once and without the document itself, and how many more than `links_max` there
     are, as far as REFERENCES_MAX; None among them is a stop."""
@@ -177,7 +184,7 @@ def _stored(references: Iterable[bytes | None], url: bytes, links_max: int) -> S
             beyond += 1
             continue
         text = reference.decode("utf-8", "replace").strip()
-        target = base.join(html.unescape(text) if "&" in text else text)
+        target = base.join(unescaped(text))
         if target is not None and target != url:
             found[target] = None
     return list(found), beyond

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from drum import Files
+
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
@@ -16,6 +18,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site
 from irlcrawl.frontier.dispatch.dns import Resolved
+from irlcrawl.worker.archive import log_parts
 from tests.crawl.virtual_crawl import FAILED, GIVEN_UP, START, Answer, Crawl, Killed, Web, star
 
 Make = Callable[..., Crawl]
@@ -366,3 +369,25 @@ def test_a_robots_txt_at_a_host_that_is_asked_seldom_closed_the_hosts_that_lead_
     assert asked.count("http://a.test/robots.txt") == 2, "its own, and the one that www leads to"
     seldom = [at for at, url in web.log if url.startswith("http://a.test/")]
     assert all(later - earlier >= 100 for earlier, later in pairwise(seldom))
+
+
+def test_a_robots_txt_that_redirects_to_a_host_with_a_crawl_delay_did_not_keep_that(make: Make) -> None:
+    """That of a site's www led to the site's own host, which was asked twice more, and then for a page, all within the
+    gap of hosts that say nothing."""
+    web = Web(star("a.test", 6) | star("www.a.test", 3))
+    web.answers["http://a.test/robots.txt"] = Answer(301, {"location": "http://a.test/rules"})
+    web.answers["http://a.test/rules"] = Answer(200, {}, b"User-agent: *\nCrawl-delay: 20\n")
+    web.answers["http://www.a.test/robots.txt"] = Answer(301, {"location": "http://a.test/robots.txt"})
+    crawl = make(web, "http://a.test/", "http://www.a.test/")
+    assert crawl.run(hours=10) == ExitCode.DONE
+    assert {outcome for outcome, _ in crawl.outcomes().values()} == {"fetched"}
+    learnt = next(at for at, url in web.log if url == "http://a.test/rules")
+    asked = [at for at, url in web.log if url.startswith("http://a.test/") and at >= learnt]
+    assert len(asked) == 1 + 2 + 7, "the rules, both redirects of www, and the pages"
+    assert min(later - earlier for earlier, later in pairwise(asked)) >= 20
+    read = [
+        entry for entry in log_parts.read(Files(), str(crawl.job().crawl_log)) if entry.url == b"http://a.test/rules"
+    ]
+    assert [(entry.notes.get("crawl_delay"), entry.notes.get("robots_of")) for entry in read] == [
+        ("20", None), (None, "another")
+    ]  # fmt: skip

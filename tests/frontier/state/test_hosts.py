@@ -153,18 +153,24 @@ def test_records_ordinals_and_order_are_those_of_a_dict(
 def test_hosts_that_failed_are_counted_until_they_answer_or_a_url_of_them_is_put_back(tmp_path: Path) -> None:
     drum = Drum(tmp_path)
     failing = {
-        0: HostRecord(rests_until=9.0),
+        0: HostRecord(rests_until=9.0, failure=Reason.TLS),
         1: HostRecord(denials=1),
         2: HostRecord(rests_until=9.0, dead=Reason.DNS),
     }
     drum.hosts.pend_batch(state_batch(failing.items()), OP_STATE)
     drum.hosts.pend_batch(keyed_by_host(link_batch([0, 1, 2, 3], 0)), OP_NEW)
     drum.merge()
-    assert drum.standings.tolist() == [1, 1, 1]
-    drum.hosts.pend_batch(state_batch([(0, HostRecord(answered_at=9.0)), (3, HostRecord(rests_until=9.0))]), OP_STATE)
+    assert counted(drum) == {"tls": 1, "no_robots": 1, "given_up": 1}
+    drum.hosts.pend_batch(
+        state_batch([(0, HostRecord(answered_at=9.0)), (3, HostRecord(rests_until=9.0, failure=Reason.DNS))]), OP_STATE
+    )
     drum.hosts.pend_batch(keyed_by_host(link_batch([2, 2], 4)), OP_RETURNED)
     drum.merge()
-    assert drum.standings.tolist() == [1, 1, 0]
+    assert counted(drum) == {"no_robots": 1, "dns": 1}
+
+
+def counted(drum: Drum) -> dict[str, int]:
+    return {name: number for name, number in zip(STANDINGS, drum.standings.tolist(), strict=True) if number}
 
 
 @given(st.ip_addresses(), st.floats(1, 1e10))

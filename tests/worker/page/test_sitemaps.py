@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import canonical
-from irlcrawl.worker.page import sitemaps
+from irlcrawl.worker.page import entries, sitemaps
 
 URL = b"https://www.example.com/sitemap.xml"
 PROTOCOL = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -54,6 +54,20 @@ def test_the_forms_of_the_protocols() -> None:
     assert listed(ATOM, "application/atom+xml", b"http://a.test/feed") == [
         "http://a.test/", "http://a.test/f", "http://a.test/2003/12/13/atom03",
     ]  # fmt: skip
+
+
+def test_a_query_with_a_parameter_named_as_an_entity_was_read_as_that_character() -> None:
+    """`&copy=2` became a copyright sign wherever it was not written as `&amp;copy=2`: in CDATA, in text, by mistake."""
+    want = ["https://www.example.com/?a=1&copy=2&lt=3"]
+    assert listed(b"<urlset><url><loc>/?a=1&amp;copy=2&#38;lt=3</loc></url></urlset>") == want
+    assert listed(b"<urlset><url><loc>/?a=1&copy=2&lt=3</loc></url></urlset>") == want
+    rss = b"<rss><item><link><![CDATA[/?a=1&copy=2&lt=3]]></link></item></rss>"
+    assert listed(rss, "application/rss+xml") == want
+    assert listed(b"https://www.example.com/?a=1&copy=2&lt=3\n", "text/plain", as_text=True) == want
+    robots = b"Sitemap: https://www.example.com/?a=1&copy=2&lt=3\n"
+    assert [target.decode() for target in sitemaps.of_robots(robots, URL)] == want
+    (entry,) = entries.of_list(rss, "application/rss+xml", URL, 1 << 20)
+    assert entry.url.decode() == want[0]
 
 
 def test_text_is_a_list_only_where_somebody_calls_it_a_sitemap() -> None:
