@@ -53,7 +53,7 @@ def _tell(path: str, answer: dict[str, Any], running: bool) -> int:
         for line in answer["changed"]:
             print(words.shown(line))
         if not answer["changed"]:
-            print("nothing changed: that is how it is")
+            print("nothing changed: it was so already")
             return ExitCode.DONE
         print("the crawl goes on with it within seconds" if running else f"go on:     {command('resume', path)}")
         for hint in answer["hints"]:

@@ -22,6 +22,7 @@ from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.rows import LINK, SIGNAL
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.lists import told_by_re2
+from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import log_parts
@@ -29,6 +30,8 @@ from irlcrawl.worker.archive.crawl_log import carried_of
 from irlcrawl.worker.harvest.builder import Rows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
+
+_NO_PAGE = "pages are 2xx responses that came whole while revisit.enabled was true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Order:
 
     def rows(self, job: JobDir, config: Config, files: Files | None = None) -> Iterator[Batch]:
         """SIGNAL rows. A Python loop per URL of a page, where hosts or patterns are asked for. ConfigError for a URL
-        that was never fetched, and for a pattern that is none; Damaged, OSError."""
+        that is no page, and for a pattern that is none; Damaged, OSError."""
         reading = Reading.open(job, files)
         if reading is None or not reading.begun:
             return
@@ -65,8 +68,11 @@ class Order:
             entry = next(fetched, None)
             if entry is None:
                 raise ConfigError(f"{url.decode()} was never fetched; irlcrawl why says where it stands")
+            key = context.url_key(url)
+            if reading.catalog.get("price") is None or known_page(reading.known, key) is None:
+                raise ConfigError(f"{url.decode()} is not visited again: {_NO_PAGE}")
             site, host = context.names(url)
-            rows.fresh.append((context.url_key(url), site, host, carried_of(entry), url))
+            rows.fresh.append((key, site, host, carried_of(entry), url))
         rows.pack()
         return rows.batches[0]
 

@@ -73,6 +73,21 @@ def test_what_it_refuses(crawl: Crawl, run: Run) -> None:
     assert code == ExitCode.CONFIG and "revisit.enabled is false" in err
 
 
+def test_an_order_for_what_is_no_page_was_said_to_be_taken_and_came_to_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, pages=3)
+    crawl.config.revisit.enabled = False
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.config.revisit.enabled = True
+    go_on(crawl, 6)
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    first, *_, last = visits_in_log(crawl)
+    code, out, err = run("revisit", crawl.path, first.decode())
+    assert (code, out) == (ExitCode.CONFIG, "") and "is not visited again: pages are 2xx responses" in err
+    assert run("revisit", crawl.path, last.decode())[1].startswith("ordered visits to 1 page\n")
+
+
 def test_a_running_crawl_takes_an_order(crawl: Crawl) -> None:
     async def order(crawl: Crawl) -> None:
         await asyncio.sleep(100)
