@@ -76,6 +76,7 @@ WAITS_FOR = {
     "address": "other hosts at the same address were just asked",
     "site": "other hosts of the same site were just asked",
     "dns": "its name is looked up",
+    "another crawl": "another crawl on this machine asked it, or its address or site (politeness.machine_clocks)",
 }
 
 FAILED_AS = {
