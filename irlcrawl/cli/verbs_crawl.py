@@ -128,8 +128,7 @@ def _configuration(
 
         check_before_config(job.state)
         raise
-    config = load(args.config, args.set, base=old)
-    apply_options(config, args)
+    config = _laid_over(args, old, apply_options)
     validate(config)
     absolute(config)
     check_start(config)
@@ -139,6 +138,24 @@ def _configuration(
         return config, []
     check_resume(old, config)
     return config, changes(old, config)
+
+
+def _laid_over(
+    args: argparse.Namespace, old: Config | None, apply_options: Callable[[Config, argparse.Namespace], None]
+) -> Config:
+    """File, `-s` and options over what the crawl has. ConfigError tells all that is wrong with any of them."""
+    wrong = []
+    try:
+        config = load(args.config, args.set, base=old)
+    except ConfigError as error:
+        config, wrong = Config(), [str(error)]
+    try:
+        apply_options(config, args)
+    except ConfigError as error:
+        wrong.append(str(error))
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return config
 
 
 def _check_commands(job: JobDir, config: Config, old: Config | None, args: argparse.Namespace) -> None:
@@ -250,7 +267,9 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     elif code == ExitCode.SIZE_LIMIT:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
     elif code == ExitCode.NOTHING_HAD:
-        print(f"go on:     {command('retry', name)}; {command('resume', name)}")
+        answered = sum(status_record.errors_by_reason(record).values()) > (record["failed"] or 0)  # with errors
+        again = command("retry", name, *(("--status", "errors") if answered else ()))
+        print(f"go on:     {again}; {command('resume', name)}")
     print(words.shown(f"archives:  {job.warcs}"))
     commands = ("urls", name, "--status", "errors"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")

@@ -411,6 +411,15 @@ def test_every_wrong_key_is_told_at_once(tmp_path: Path, run: Run) -> None:
     assert "gap_host_seconds or politeness.gap_host_factor" in told and 'limits.pages = "x": takes' in told
 
 
+def test_of_options_in_two_spellings_and_a_file_only_the_first_wrong_key_was_told(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "crawl.toml"
+    file.write_text("[limits]\nno = 1\n")
+    words = ["--config", file, "-s", "crawl.x=1", "--limits-pages", "abc", "--scope-kind", "all"]
+    code, _, err = run("crawl", tmp_path / "job", "a.example", *words)
+    wrong = ("limits.no", "crawl.x", 'limits.pages = "abc"', 'scope.kind = "all"')
+    assert code == ExitCode.CONFIG and all(key in err for key in wrong) and err.count("\n") == len(wrong)
+
+
 def test_config_says_where_each_value_comes_from(tmp_path: Path, run: Run) -> None:
     file = tmp_path / "c.toml"
     file.write_text("[limits]\npages = 5\n")
