@@ -97,7 +97,7 @@ class Gauges:
             "queued_urls": max(self._of_state["discovered_urls"] - self._done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
             "active_hosts": len(hosts.hosts),
-            "turn_seconds": self._schedule.turn_seconds,
+            "pass_seconds": self._schedule.turn_seconds,
             "pace": self.pace.record(),
             "merges": self.merges[-1],
             "frontier_bytes": pressure.frontier_bytes,
@@ -150,8 +150,8 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "lists_out": len(state.runs.lent),
         "lent_urls": state.runs.rows - state.runs.rows_here,
         "lists_until": max((lent.until + state.clock_set for lent in state.runs.lent.values()), default=None),
-        "calendar_urls": state.calendar.rows,
-        "calendar_due": state.calendar.next_due(),
+        "scheduled_urls": state.calendar.rows,
+        "scheduled_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
         "resting_hosts": dict(counters.get("hosts_resting", {})),
@@ -166,7 +166,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "new_seeds": counters.get("new_seeds", 0),
         "fetch_failures": _without_response(counters),
         "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
-        "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
+        "over_budget_per_url": state.sites.rereads / max(state.sites.discovered, 1),
     }
 
 

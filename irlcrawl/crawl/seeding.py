@@ -44,7 +44,8 @@ class NewSeeds:
         if over or (more and "seen" not in self._gauges.merges[-1]):
             self._told = True
             are = "was" if more == 1 else "were"
-            known = "; `irlcrawl why JOB URL` says where one stands, and `irlcrawl retry` asks again" * (new < more)
+            hint = "; `irlcrawl why JOB URL` says where one stands, and `irlcrawl retry` asks again for errors"
+            known = hint if new < more else ""
             self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new{known}")
 
 

@@ -147,7 +147,7 @@ METRICS = (
     Metric("irlcrawl_host_queue_urls_max", "gauge", "URLs at hand of the host that has most.", _queue("max")),
     _gauge("irlcrawl_frontier_latency_seconds", "frontier_latency_s",
            "From a URL's discovery to its first request, median of late.", "seconds"),
-    _gauge("irlcrawl_turn_seconds", "turn_seconds", "Duration of the last pass of new links.", "seconds"),
+    _gauge("irlcrawl_pass_seconds", "pass_seconds", "Duration of the last pass of new links.", "seconds"),
     Metric("irlcrawl_merge_buckets", "gauge", "Buckets of the merge that runs, by store.", _merges("buckets")),
     Metric("irlcrawl_merge_buckets_done", "gauge", "Of these, done.", _merges("buckets_done")),
     _gauge("irlcrawl_frontier_bytes", "frontier_bytes", "On disk, of URLs that wait.", "bytes"),

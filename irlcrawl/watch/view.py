@@ -177,7 +177,7 @@ def _places(record: Record, alive: bool) -> list[Row]:
 
 
 def _place(name: str, number: int, record: Record) -> tuple[str, str]:
-    due = {"scheduled": "calendar_due", "resting": "resting_due", "visited": "pages_due"}.get(name)
+    due = {"scheduled": "scheduled_due", "resting": "resting_due", "visited": "pages_due"}.get(name)
     text = words.count(number)
     if due and record[due] is not None and record["updated"] is not None and record["state"] in status.ALIVE:
         seconds = record[due] - record["updated"]

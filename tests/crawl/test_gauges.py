@@ -138,8 +138,8 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "waiting_by_place": ({**NOWHERE, "ready": 6}, NOWHERE),  # all but the seed and /2, those with workers too
         "responses": (1, 5),
         "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
-        "calendar_urls": (0, 0),
-        "calendar_due": (None, None),
+        "scheduled_urls": (0, 0),
+        "scheduled_due": (None, None),
         "resting_urls": (0, 0),
         "resting_due": (None, None),
         "resting_hosts": ({}, {"given_up": 2}),
@@ -176,13 +176,13 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         # The seed waited 1.5 s; what its page links to was found at 2 s, and waited 1.5, 1.5, 2.5, 3.5 and 5.
         "frontier_latency_s": (approx(1.5, abs=0.01), approx((1.5 + 2.5) / 2, abs=0.01)),
         "pace": (midway["pace"], last["pace"]),  # test_slow.py
-        "turn_seconds": (0.0, 0.0),  # virtual time stands still in a turn
+        "pass_seconds": (0.0, 0.0),  # virtual time stands still in a turn
         "merges": ({}, {}),
         "frontier_bytes": (midway["frontier_bytes"], 0),
         "frontier_full": (False, False),
         "harvest_bytes": (0, 0),
         "lookups_per_url": (1.0, 1.0),
-        "rereads_per_url": (0.0, 0.0),
+        "over_budget_per_url": (0.0, 0.0),
         "workers": (1, 0), "machines": ([], []),
         "memory_bytes": (2000, 1000),
         # Clocks: of the hosts a, b and c, of two addresses. One parsed robots.txt of one rule.
