@@ -118,6 +118,7 @@ METRICS = (
     _counter("irlcrawl_run_seconds", "elapsed_s", "Time that all runs of the crawl took together.", "seconds"),
     _counter("irlcrawl_responses", "responses", "HTTP responses, those to robots.txt left out."),
     _counter("irlcrawl_received_bytes", "bytes", "Received in responses, header and body.", "bytes"),
+    _counter("irlcrawl_read_bytes", "read_bytes", "Of pages read for links, without content coding.", "bytes"),
     _counter("irlcrawl_requests_failed", "fetch_failures", "Requests that ended without a response."),
     _counter("irlcrawl_retries", "retry_count", "Requests that are to be repeated later."),
     _counter("irlcrawl_urls_discovered", "discovered_urls", "Different URLs in scope that were ever found."),

@@ -59,6 +59,7 @@ def test_a_worker_that_ends_while_its_memory_is_read(monkeypatch: pytest.MonkeyP
         assert gauges._resident([process.pid]) == 0
 
 
+PAGES = ("a.test/", "a.test/1", "a.test/3")
 HTML, TEXT = {"content-type": "text/html"}, {"content-type": "text/plain"}
 
 
@@ -126,6 +127,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "excluded": (1, 1),
         "excluded_by_reason": ({"robots": 1}, {"robots": 1}),
         "bytes": (sum(first), sum(received)),
+        "read_bytes": (len(body), sum(len(web.answers[f"http://{page}"].body) for page in PAGES)),
         "pages_per_s": (approx(1 / 2, abs=0.01), approx(5 / 10.5, abs=0.01)),
         "pages_per_s_over": ({}, {}),  # it was over within a minute
         "fetching": ({"http://b.test:80": approx(1.5, abs=0.01), "http://a.test:80": 0.0}, {}),
