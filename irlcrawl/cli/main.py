@@ -67,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["--version"]:
         return _guarded(_show, versions())
+    if words[:1] == ["help"] and words[1:2] and words[1] in VERBS:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         return _guarded(_show, overview()) or (ExitCode.DONE if words else ExitCode.CONFIG)
     if words[0] not in VERBS:

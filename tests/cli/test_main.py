@@ -342,6 +342,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
             "worker-node": "DIR", "cluster": "up|add", "fetch": "LIST",
         }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
+        assert run("help", verb) == (code, out, "")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out
 
