@@ -350,8 +350,9 @@ def test_help_version_and_mistakes(run: Run) -> None:
 def test_an_option_that_nobody_knows_is_told_with_the_one_that_was_meant(tmp_path: Path, run: Run) -> None:
     code, _, err = run("crawl", tmp_path / "job", "a.example", "--limit-pages", "3")
     assert code == ExitCode.CONFIG and "--limit-pages 3; did you mean --limits-pages?" in err
-    code, _, err = run("status", tmp_path, "--zzz")
-    assert code == ExitCode.CONFIG and "did you mean" not in err
+    for words in (["status", tmp_path, "--zzz"], ["report", tmp_path, "--by", "sites"]):
+        code, _, err = run(*words)
+        assert code == ExitCode.CONFIG and "did you mean" not in err, "--by was meant for --by"
 
 
 def test_a_proxy_that_only_the_environment_names_is_told(
