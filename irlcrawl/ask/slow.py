@@ -175,7 +175,8 @@ def _workers(seen: _Seen) -> Finding | None:
     if computes + kept < FULL:
         return None
     workers = seen.record["workers"] or 0
-    says = f"{words.plural(workers, 'worker')}, each of which computes for {_percent(computes)} of the time"
+    which = "the only worker" if workers == 1 else f"each of {words.count(workers)} workers"
+    says = f"{which} computes for {_percent(computes)} of the time"
     key = "no key: more cores, or less to read (fetch.types)"
     if kept > computes:
         key = OTHERS
@@ -312,7 +313,8 @@ def lines(answer: Answer) -> Iterator[str]:
         yield f"also      {CAUSES[other['cause']]}: {other['says']} ({other['key']})"
     if not answer["live"]:
         yield "as of     the last commit: the crawl does not run"
-    yield f"rate      {words.rate(answer['pages_per_s'])} pages/s"
+    rate = answer["pages_per_s"]
+    yield "rate      no page was counted yet" if rate is None else f"rate      {words.rate(rate)} pages/s"
     if answer["pace"]:
         yield "figures"
         yield from (f"  {name:<16}{_figure(value):>11}  {PACE[name]}" for name, value in answer["pace"].items())

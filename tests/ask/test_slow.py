@@ -233,6 +233,14 @@ def test_names_that_are_looked_up_now_were_told_as_politeness() -> None:
     assert answer["because"] == "1,049 hosts in memory, each asked every 52 s; now 43 hosts wait for: address"
 
 
+def test_one_worker_was_said_to_be_each_of_one() -> None:
+    record = {"state": "running", "source": "live", "workers": 1, "pace": {**dict.fromkeys(PACE, 0.0), "seconds": 9.0}}
+    record["pace"] |= {"workers_cpu": 0.48, "workers_kept": 0.44}  # type: ignore[operator]
+    told = "\n".join(lines(diagnose(complete(record), Config(), 2)))
+    assert "because   the only worker computes for 48% of the time, and for 44% other processes have" in told
+    assert "change    crawl.workers (2 cores are there)\n" in told and "\nrate      no page was counted yet\n" in told
+
+
 def test_what_another_crawl_keeps_is_said() -> None:
     answer = kept_by({"another crawl": 1})
     assert (answer["bound_by"], answer["key"].partition(",")[0]) == ("politeness", "politeness.machine_clocks")
