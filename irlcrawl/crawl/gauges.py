@@ -14,7 +14,6 @@ from heapq import nsmallest
 from typing import Any
 
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
-from irlcrawl.config.keys import Config
 from irlcrawl.crawl.limits import Limits
 from irlcrawl.crawl.pace import Pace
 from irlcrawl.crawl.recent import Recent
@@ -22,7 +21,7 @@ from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState, pauses_of
 from irlcrawl.worker.harvest.counters import COUNTERS
 
 Merges = dict[str, dict[str, int]]
@@ -179,12 +178,6 @@ def merges(state: CrawlState) -> Merges:
         if drum.merging or (waiting and 0 < done < buckets):
             found[drum.name] = {"buckets_done": done, "buckets": buckets, "rows_waiting": waiting}
     return found
-
-
-def pauses_of(config: Config, known: dict[str, Any] | None) -> dict[str, Any]:
-    """What is paused: `*` (all) or the name of a [site] section -> by whom and since when, if that is `known`."""
-    names = ["*"] * config.crawl.pause + [name for name, site in config.site.items() if site.pause]
-    return {name: (known or {}).get(name, {"by": None, "since": None}) for name in names}
 
 
 def _held(state: CrawlState, rules_bytes: int) -> dict[str, int]:

@@ -61,6 +61,17 @@ def test_resume_ends_a_pause_of_the_whole_crawl(ended: Crawl, run: Run, monkeypa
     assert run("resume", ended.path)[0] == 0 and not calls[-1].crawl.pause
 
 
+def test_a_pause_that_a_start_ended_was_told_for_ever(ended: Crawl, run: Run) -> None:
+    """And the next one had its time, and the name of the person who had paused then."""
+    ended.web.page("http://a.test/", ["http://a.test/new"])
+    assert f"go on:     irlcrawl crawl {ended.path}\n" in run("pause", ended.path)[1], "`resume` would end it"
+    assert "paused    the whole crawl since" in run("status", ended.path)[1]
+    ended.config.crawl.pause = False
+    ended.seeds.append("http://b.test/")
+    assert ended.run() == ExitCode.DONE
+    assert "paused" not in run("status", ended.path)[1]
+
+
 def test_a_running_crawl_is_handed_seeds_by_crawl_and_by_seeds(ended: Crawl, run: Run, tmp_path: Path) -> None:
     asked: list[dict[str, Any]] = []
     (tmp_path / "list").write_text("".join(f"http://s{number}.test/\n" for number in range(100_000)))
