@@ -48,7 +48,7 @@ def commands() -> list[Command]:
         parser = _Parser(f"irlcrawl {name}", usage=verb.usage, description=verb.help, allow_abbrev=False)
         verb.arguments(parser)
         options = [
-            Option(_usage(action), (action.help or "").replace("%%", "%"))
+            Option(_usage(action), (action.help or "") % {"default": action.default})
             for action in parser._actions
             if action.help not in (None, argparse.SUPPRESS) and "--help" not in action.option_strings
         ]
@@ -58,7 +58,9 @@ def commands() -> list[Command]:
 
 def _usage(action: argparse.Action) -> str:
     metavar = action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar or ())
-    takes = "" if action.nargs == 0 else metavar or action.dest.upper()
+    takes = "" if action.nargs == 0 else metavar or "|".join(action.choices or ()) or action.dest.upper()
+    if takes and action.option_strings and action.nargs == "?":
+        takes = f"[{takes}]"
     return f"{', '.join(action.option_strings)} {takes}".strip()
 
 
@@ -75,7 +77,7 @@ def page() -> Iterator[str]:
         for option in command.options:
             yield from (".TP", f".B {_escaped(option.usage)}", _escaped(_sentence(option.help)))
     yield ".SH EXIT STATUS"
-    for code, text in CODES.items():
+    for code, text in sorted(CODES.items()):
         yield from (".TP", f".B {int(code)}", _escaped(_sentence(text)))
     yield from (".SH FILES", ".TP", r".I JOB/irlcrawl.toml", "The configuration that the crawl goes by.")
     yield from (".TP", r".I JOB/warcs", "Archives.", ".TP", r".I JOB/logs/crawl.log", "A line for every outcome.")

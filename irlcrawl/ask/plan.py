@@ -35,11 +35,13 @@ Answer = dict[str, Any]
 
 
 class Pages(NamedTuple):
-    """Properties of pages, per page fetched: bytes received and archived, links in scope, URLs that are new, bytes of
-    the crawl log. waiting: bytes on disk of a URL that waits. fetch_s: seconds of a request."""
+    """Properties of pages, per page fetched: bytes received, bytes read for links (without content coding), bytes
+    archived, links in scope, URLs that are new, bytes of the crawl log. waiting: bytes on disk of a URL that waits.
+    fetch_s: seconds of a request."""
 
     source: str
     received: float
+    read: float
     archived: float
     links: float
     new: float
@@ -48,7 +50,8 @@ class Pages(NamedTuple):
     fetch_s: float
 
 
-WEB = Pages("a guess at the open web", 30_000.0, 32_000.0, 40.0, 6.0, 330.0, 110.0, 0.5)
+WEB = Pages("a guess at the open web", 30_000.0, 160_000.0, 32_000.0, 40.0, 6.0, 330.0, 110.0, 0.5)
+"""Read: Common Crawl of December 2024 has 394 TiB in 2.64 billion pages."""
 
 
 class Means(NamedTuple):
@@ -70,9 +73,11 @@ def pages_like(record: Mapping[str, Any], log_bytes: float, source: str) -> Page
     links = found + (record["duplicate_urls"] or 0)
     waiting = record["frontier_bytes"] / queued if queued > 1000 else WEB.waiting
     took = (record["pace"] or {}).get("fetch_s") or WEB.fetch_s
+    received = record["bytes"] / fetched
+    read = (record["read_bytes"] or 0) / fetched or received  # a crawl of an older version did not count them
     return Pages(
-        source, record["bytes"] / fetched, record["warc_bytes"] / fetched, links / fetched, found / fetched,
-        log_bytes / fetched, waiting, took,
+        source, received, read, record["warc_bytes"] / fetched, links / fetched, found / fetched, log_bytes / fetched,
+        waiting, took,
     )  # fmt: skip
 
 
@@ -96,7 +101,7 @@ def seen_bytes(keys: float, ram: float) -> float:
 def rates(means: Means, machine: Machine, pages: Pages, config: Config, keys: float) -> dict[str, float]:
     """Pages a second that each thing allows when `seen` has so many keys: CPU, frontier, bandwidth, disk, hosts."""
     workers = min(config.crawl.workers or means.cores, means.cores)
-    worker_s, frontier_s = machine.worker(pages.received, pages.links), machine.frontier(pages.links)
+    worker_s, frontier_s = machine.worker(pages.read, pages.links), machine.frontier(pages.links)
     found = {"CPU": min(means.cores / (worker_s + frontier_s), workers / worker_s), "frontier": 1 / machine.loop_s}
     traffic = Traffic(written=pages.archived + pages.log + pages.new * pages.waiting * REWRITES)
     look_ups = pages.links * seen_bytes(keys, config.crawl.ram_bytes)
@@ -194,12 +199,12 @@ def lines(answer: Answer) -> Iterator[str]:
         yield "too little  memory: fewer crawl.workers, less crawl.ram_bytes or frontier.hosts_active_max"
     pages = Pages(**answer["pages_like"])
     yield (
-        f"pages       as of {pages.source}: {words.size(pages.received)} each, {pages.links:.1f} links, "
-        f"{pages.new:.1f} of them new"
+        f"pages       as of {pages.source}: {words.size(pages.received)} each ({words.size(pages.read)} unpacked), "
+        f"{pages.links:.1f} links, {pages.new:.1f} of them new"
     )
     source = "of the developers' machine (`irlcrawl plan --measure` measures this one)"
     if machine.measured:
         source = time.strftime("measured here on %Y-%m-%d %H:%M", time.localtime(machine.measured))
-    worker_s, frontier_s = machine.worker(pages.received, pages.links), machine.frontier(pages.links)
+    worker_s, frontier_s = machine.worker(pages.read, pages.links), machine.frontier(pages.links)
     costs = f"{worker_s * 1e6:,.0f} us of a worker and {frontier_s * 1e6:,.0f} us of the frontier"
     yield f"costs       {costs} a page, {source}"

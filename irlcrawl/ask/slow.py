@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import status
+from irlcrawl.crawl.pace import PACE
 from irlcrawl.terminal import words
 
 FULL = 0.85
@@ -174,7 +175,8 @@ def _workers(seen: _Seen) -> Finding | None:
     if computes + kept < FULL:
         return None
     workers = seen.record["workers"] or 0
-    says = f"{words.plural(workers, 'worker')}, each of which computes for {_percent(computes)} of the time"
+    which = "the only worker" if workers == 1 else f"each of {words.count(workers)} workers"
+    says = f"{which} computes for {_percent(computes)} of the time"
     key = "no key: more cores, or less to read (fetch.types)"
     if kept > computes:
         key = OTHERS
@@ -248,12 +250,14 @@ def _rests(seen: _Seen) -> Finding | None:
 
 def _gaps(seen: _Seen) -> Finding | None:
     """Places are free and names are known: hosts, addresses or sites may not be asked yet."""
-    pace, delayed = seen.pace, seen.record["delayed_hosts"] or {}
+    pace = seen.pace
+    delayed = {why: hosts for why, hosts in (seen.record["delayed_hosts"] or {}).items() if why != "dns"}  # see _dns
     hosts, rate = pace["hosts"], pace["requests_per_s"]
     if hosts < 0.5 or pace["visits"] >= FULL * pace["places"]:
         return _nothing_left(seen)
     each = hosts / rate if rate else float("inf")
-    pages = f"{words.plural(hosts, 'host')} in memory, each asked every {words.duration(each) if rate else 'so often'}"
+    asked = f"each asked every {words.duration(each)}" if rate else "none of which was asked"
+    pages = f"{words.plural(max(round(hosts), 1), 'host')} in memory, {asked}"
     why = max(delayed, key=lambda name: delayed[name]) if delayed else "host gap"
     active_max = seen.config.frontier.hosts_active_max
     if hosts >= FULL * active_max and seen.waiting > 0:
@@ -261,7 +265,7 @@ def _gaps(seen: _Seen) -> Finding | None:
     if why == "host gap" and hosts < pace["places"] and each <= USUAL_GAP_S:
         says = f"{pages}; workers could visit {words.count(pace['places'])} at once"
         return Finding("hosts", 1 - hosts / pace["places"], says, _more_hosts(seen))
-    kept = f"; {words.count(delayed[why])} of them wait for: {why}" if delayed else ""
+    kept = f"; now {words.plural(delayed[why], 'host waits', 'hosts wait')} for: {why}" if delayed else ""
     return Finding("politeness", 1.0, pages + kept, _gap_key(seen, why, each))
 
 
@@ -280,9 +284,9 @@ def _gap_key(seen: _Seen, why: str, each: float) -> str:
         "crawl-delay": "politeness.crawl_delay_max_seconds",
         "retry-after": "politeness.retry_after_max_seconds",
         "backoff": "politeness.backoff_seconds",
-        "address": "politeness.gap_address_seconds (gap_shared_address_seconds where many sites share it)",
+        "address": "politeness.gap_address_seconds, or gap_shared_address_seconds where many sites share it",
         "site": "politeness.gap_site_hosts, politeness.gap_site_seconds",
-        "dns": "network.resolvers",
+        "another crawl": "politeness.machine_clocks, by which crawls on one machine keep gaps after each other",
     }[why]
 
 
@@ -309,10 +313,15 @@ def lines(answer: Answer) -> Iterator[str]:
         yield f"also      {CAUSES[other['cause']]}: {other['says']} ({other['key']})"
     if not answer["live"]:
         yield "as of     the last commit: the crawl does not run"
-    yield f"rate      {words.rate(answer['pages_per_s'])} pages/s"
+    rate = answer["pages_per_s"]
+    yield "rate      no page was counted yet" if rate is None else f"rate      {words.rate(rate)} pages/s"
     if answer["pace"]:
         yield "figures"
-        yield from (f"  {name:<16}{value:,.3f}".rstrip("0").rstrip(".") for name, value in answer["pace"].items())
+        yield from (f"  {name:<16}{_figure(value):>11}  {PACE[name]}" for name, value in answer["pace"].items())
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 def slow(job: Any, cores: int) -> Answer:

@@ -213,7 +213,8 @@ class _Question:
         reading = self._reading
         key = url_key(self._url, reading.seed, self._site_key)
         seen = bool(reading.seen.lookup(np.array([key], np.uint64))[0][0])
-        found: Answer = {"seen": seen, "scope": reading.scope().why_not(self._url) or "in scope (as a seed would be)"}
+        out = reading.scope().why_not(self._url)
+        found: Answer = {"seen": seen, "scope": f"out of scope: {out}" if out else "in scope (as a seed would be)"}
         found |= self._spelled() | self._kept_back(self._url)
         found |= self._opt_out()
         done = last is not None and last.outcome in DONE_NAMES

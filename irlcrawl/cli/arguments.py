@@ -11,7 +11,7 @@ from typing import Any
 
 from irlcrawl.cli import verbs_export
 from irlcrawl.cli.verbs_watch import DEFAULT_ADDRESS
-from irlcrawl.config.keys import Config, Key, keys
+from irlcrawl.config.keys import Config, ConfigError, Key, keys
 from irlcrawl.config.toml import apply, parse_value
 
 COMMON = {
@@ -69,12 +69,18 @@ def _key_option(group: Any, key: Key) -> None:
 
 
 def apply_options(config: Config, args: argparse.Namespace) -> None:
-    """Set the keys given as `--section-key`. Raises ConfigError."""
+    """Set the keys given as `--section-key`. Raises ConfigError, which tells all that is wrong with them."""
+    wrong = []
     for key in keys():
         value = getattr(args, key.path, None)
         if value is not None:
-            typed = parse_value(key, value) if isinstance(value, str) else value
-            apply(config, {key.section: {key.name: typed}})
+            try:
+                typed = parse_value(key, value) if isinstance(value, str) else value
+                apply(config, {key.section: {key.name: typed}})
+            except ConfigError as error:
+                wrong.append(str(error))
+    if wrong:
+        raise ConfigError("\n".join(wrong))
 
 
 def _seeds(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +175,8 @@ def of_retry(parser: argparse.ArgumentParser) -> None:
     of_job(parser)
     for name, text in {
         "--reason": "only URLs that are done for this reason (timeout, dns, blocked, robots, ...), excluded ones too",
-        "--status": "only URLs of this status (404, -1) or class (5xx), fetched ones too; or failed, or excluded",
+        "--status": "only URLs of this status (404, -1) or class (5xx), fetched ones too; or failed, excluded, or "
+        "errors (failed, or answered with an error)",
         "--host": "only URLs of this host and of all hosts below it: name or name:port",
     }.items():
         parser.add_argument(name, metavar=name[2].upper(), action="append", default=[], help=f"{text}; may be repeated")

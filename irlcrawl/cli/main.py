@@ -55,7 +55,8 @@ class _Parser(argparse.ArgumentParser):
 
     def _meant(self, message: str) -> str:
         """Of the first option that nobody knows: which one may have been meant."""
-        words = message.removeprefix("unrecognized arguments: ").split()
+        unknown = "unrecognized arguments: "
+        words = message.removeprefix(unknown).split() if message.startswith(unknown) else []
         wrong = next((word.partition("=")[0] for word in words if word.startswith("--")), "")
         near = difflib.get_close_matches(wrong, list(self._option_string_actions), n=1)
         return f"; did you mean {near[0]}?" if wrong and near and near[0] != wrong else ""
@@ -67,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["--version"]:
         return _guarded(_show, versions())
+    if words[:1] == ["help"] and words[1:2] and words[1] in VERBS:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         return _guarded(_show, overview()) or (ExitCode.DONE if words else ExitCode.CONFIG)
     if words[0] not in VERBS:

@@ -26,9 +26,9 @@ def steer(path: str, verb: str, arguments: Sequence[str]) -> int:
     for _ in range(ROUNDS):
         answer = ask(job.socket, "steer", seconds=ANSWER_SECONDS, verb=verb, arguments=list(arguments))
         if answer is None and (answer := _steer_at_rest(job, verb, arguments)) is not None:
-            return _tell(path, answer, running=False)
+            return _tell(path, verb, answer, running=False)
         if answer is not None and not answer.get("busy"):
-            return _tell(path, answer, running=True)
+            return _tell(path, verb, answer, running=True)
         job.wait_unlocked(WAIT_SECONDS)
     raise JobLocked(f"{job.locked_by()}, which does not answer (it may be starting or ending); try again")
 
@@ -46,16 +46,17 @@ def _steer_at_rest(job: JobDir, verb: str, arguments: Sequence[str]) -> dict[str
     return {"changed": steering.changed, "hints": steering.hints}
 
 
-def _tell(path: str, answer: dict[str, Any], running: bool) -> int:
+def _tell(path: str, verb: str, answer: dict[str, Any], running: bool) -> int:
     if refused := answer.get("refused"):
         raise ConfigError(refused)
     with unheard(sys.stdout):
         for line in answer["changed"]:
             print(words.shown(line))
         if not answer["changed"]:
-            print("nothing changed: that is how it is")
+            print("nothing changed: it was so already")
             return ExitCode.DONE
-        print("the crawl goes on with it within seconds" if running else f"go on:     {command('resume', path)}")
+        go_on = "crawl" if verb == "pause" else "resume"  # which would end the pause
+        print("the crawl goes on with it within seconds" if running else f"go on:     {command(go_on, path)}")
         for hint in answer["hints"]:
             print(words.shown(hint.replace("irlcrawl retry JOB", command("retry", path))))
     return ExitCode.DONE

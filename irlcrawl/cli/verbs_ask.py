@@ -152,6 +152,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace, files: Files | None) -> Ite
     from irlcrawl.ask.outcomes import last_words, outcomes
     from irlcrawl.base.reasons import Reason
     from irlcrawl.config.toml import load_stored
+    from irlcrawl.crawl.returns import is_error
 
     wanted = args.status
     outcome = wanted if wanted in OUTCOMES else None
@@ -168,14 +169,9 @@ def _outcomes(job: JobDir, args: argparse.Namespace, files: Files | None) -> Ite
     prefix = load_stored(job.config_file).archive.prefix if args.machine else None
     asked = {"host": host_named(args.host), "site": site_named(job, args.site), "reason": args.reason}
     for entry in entries(job, status=code, note=args.note, bar_of=bar_for, files=files, **asked):
-        if outcome is None or entry.outcome == outcome or (outcome == "errors" and _is_error(entry)):
+        if outcome is None or entry.outcome == outcome or (outcome == "errors" and is_error(entry)):
             told = (entry.notes.get(args.note.partition("=")[0], ""),) if args.note is not None else ()
             yield str(entry.status), entry.reason, entry.url.decode(), *told, *_machine(entry, prefix)
-
-
-def _is_error(entry: LogEntry) -> bool:
-    """Whether no page was had, as `errors` of a status counts."""
-    return entry.outcome == "failed" or (entry.outcome == "fetched" and entry.reason in status_record.ERRORS)
 
 
 def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:

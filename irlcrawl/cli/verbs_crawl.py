@@ -47,6 +47,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     if not args.seeds and not args.urls and args.ranks is None:
         _check_exists(job)
     config, changed = _configuration(job, args, apply_options)
+    if (paused := config.crawl.pause) and args.going_on:
+        config.crawl.pause = False
     seeds = read_seeds(args)
     if not seeds:
         _check_exists(job)
@@ -54,8 +56,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     _check_open_files()
     if args.dry_run:
         return _dry_run(job, config, len(seeds))
-    if job.exists() and (record := ask(job.socket, "status")) is not None:
-        return _beside(job, args, record, seeds, changed)
+    if job.exists() and ask(job.socket, "status") is not None:
+        return _beside(job, args, seeds, changed, paused)
     if config.cluster.ray:
         _on_ray("check", job, config)
     from irlcrawl.crawl.start import run_crawl
@@ -66,7 +68,8 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
             _on_ray("up", job, config)
         progress = progress_for(status_record.VIEW, quiet=args.quiet)
         _log_to(job.own_log, progress.note)
-        told = changed + _proxies_left_out(config)
+        ended = ["crawl.pause was true, now false"] if paused and args.going_on else []
+        told = changed + ended + _proxies_left_out(config)
         _tell_changes(told, None if args.quiet else progress.note)
         try:
             code = ExitCode(run_crawl(job, config, seeds, progress=progress))
@@ -85,18 +88,20 @@ def _on_ray(action: str, job: JobDir, config: Config) -> None:
         raise ConfigError(f"cluster.ray = {config.cluster.ray}: no crawl without its machines; without Ray: --ray ''")
 
 
-def _beside(
-    job: JobDir, args: argparse.Namespace, record: dict[str, Any], seeds: list[bytes], changed: list[str]
-) -> int:
-    """The crawl runs already: seeds are handed to it, and `resume` ends its pause. JobLocked for anything else."""
+def _beside(job: JobDir, args: argparse.Namespace, seeds: list[bytes], changed: list[str], paused: bool) -> int:
+    """The crawl runs already: seeds are handed to it, and `resume` ends its pause. JobLocked for anything else. paused:
+    by its file, which a crawl that is just taking the pause over is behind."""
     if changed:
         how = command("set", args.job, "SECTION.KEY=VALUE")
         raise JobLocked(f"{job.locked_by()}; to change a crawl while it runs: {how} ({'; '.join(changed)})")
     if seeds:
         tell_handed_in(args.job, len(seeds), hand_in_seeds(job, seeds))
-        return ExitCode.DONE
-    if "*" in (record.get("paused") or {}):
+    if paused and args.going_on:
         return steer(args.job, "unpause", [])
+    if seeds:
+        return ExitCode.DONE
+    if paused:
+        raise JobLocked(f"{job.locked_by()}; it runs, and is paused; to end the pause: {command('unpause', args.job)}")
     raise JobLocked(f"{job.locked_by()}; it runs: {command('status', args.job)}, {command('stop', args.job)}")
 
 
@@ -123,12 +128,9 @@ def _configuration(
 
         check_before_config(job.state)
         raise
-    config = load(args.config, args.set, base=old)
-    apply_options(config, args)
+    config = _laid_over(args, old, apply_options)
     validate(config)
     absolute(config)
-    if args.going_on:
-        config.crawl.pause = False
     check_start(config)
     check_means(config)
     _check_commands(job, config, old, args)
@@ -136,6 +138,24 @@ def _configuration(
         return config, []
     check_resume(old, config)
     return config, changes(old, config)
+
+
+def _laid_over(
+    args: argparse.Namespace, old: Config | None, apply_options: Callable[[Config, argparse.Namespace], None]
+) -> Config:
+    """File, `-s` and options over what the crawl has. ConfigError tells all that is wrong with any of them."""
+    wrong = []
+    try:
+        config = load(args.config, args.set, base=old)
+    except ConfigError as error:
+        config, wrong = Config(), [str(error)]
+    try:
+        apply_options(config, args)
+    except ConfigError as error:
+        wrong.append(str(error))
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return config
 
 
 def _check_commands(job: JobDir, config: Config, old: Config | None, args: argparse.Namespace) -> None:
@@ -247,7 +267,9 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     elif code == ExitCode.SIZE_LIMIT:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
     elif code == ExitCode.NOTHING_HAD:
-        print(f"go on:     {command('retry', name)}; {command('resume', name)}")
+        answered = sum(status_record.errors_by_reason(record).values()) > (record["failed"] or 0)  # with errors
+        again = command("retry", name, *(("--status", "errors") if answered else ()))
+        print(f"go on:     {again}; {command('resume', name)}")
     print(words.shown(f"archives:  {job.warcs}"))
     commands = ("urls", name, "--status", "errors"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")

@@ -70,9 +70,13 @@ def load(
     crawl.
     """
     config = from_dict(to_dict(base)) if base is not None else Config()
-    if file is not None:
-        apply(config, _read(file), where=f"{os.fspath(file)}: ")
     wrong = []
+    if file is not None:
+        values = _read(file)
+        try:
+            apply(config, values, where=f"{os.fspath(file)}: ")
+        except ConfigError as error:
+            wrong.append(str(error))
     for text in overrides:
         try:
             apply(config, override(text), where=f"-s {text}: ")

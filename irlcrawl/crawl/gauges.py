@@ -14,7 +14,6 @@ from heapq import nsmallest
 from typing import Any
 
 from irlcrawl.base.reasons import WITHOUT_RESPONSE
-from irlcrawl.config.keys import Config
 from irlcrawl.crawl.limits import Limits
 from irlcrawl.crawl.pace import Pace
 from irlcrawl.crawl.recent import Recent
@@ -22,7 +21,7 @@ from irlcrawl.crawl.schedule import Schedule
 from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.outage import Outage
-from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.crawl_state import CrawlState, pauses_of
 from irlcrawl.worker.harvest.counters import COUNTERS
 
 Merges = dict[str, dict[str, int]]
@@ -97,7 +96,7 @@ class Gauges:
             "queued_urls": max(self._of_state["discovered_urls"] - self._done - hosts.urls_out, 0),
             "leased_urls": hosts.urls_out,
             "active_hosts": len(hosts.hosts),
-            "turn_seconds": self._schedule.turn_seconds,
+            "pass_seconds": self._schedule.turn_seconds,
             "pace": self.pace.record(),
             "merges": self.merges[-1],
             "frontier_bytes": pressure.frontier_bytes,
@@ -150,8 +149,8 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "lists_out": len(state.runs.lent),
         "lent_urls": state.runs.rows - state.runs.rows_here,
         "lists_until": max((lent.until + state.clock_set for lent in state.runs.lent.values()), default=None),
-        "calendar_urls": state.calendar.rows,
-        "calendar_due": state.calendar.next_due(),
+        "scheduled_urls": state.calendar.rows,
+        "scheduled_due": state.calendar.next_due(),
         "resting_urls": state.rests.rows,
         "resting_due": state.rests.next_due(),
         "resting_hosts": dict(counters.get("hosts_resting", {})),
@@ -166,7 +165,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "new_seeds": counters.get("new_seeds", 0),
         "fetch_failures": _without_response(counters),
         "lookups_per_url": state.sites.lookups / max(state.sites.discovered, 1),
-        "rereads_per_url": state.sites.rereads / max(state.sites.discovered, 1),
+        "over_budget_per_url": state.sites.rereads / max(state.sites.discovered, 1),
     }
 
 
@@ -179,12 +178,6 @@ def merges(state: CrawlState) -> Merges:
         if drum.merging or (waiting and 0 < done < buckets):
             found[drum.name] = {"buckets_done": done, "buckets": buckets, "rows_waiting": waiting}
     return found
-
-
-def pauses_of(config: Config, known: dict[str, Any] | None) -> dict[str, Any]:
-    """What is paused: `*` (all) or the name of a [site] section -> by whom and since when, if that is `known`."""
-    names = ["*"] * config.crawl.pause + [name for name, site in config.site.items() if site.pause]
-    return {name: (known or {}).get(name, {"by": None, "since": None}) for name in names}
 
 
 def _held(state: CrawlState, rules_bytes: int) -> dict[str, int]:

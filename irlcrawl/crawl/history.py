@@ -35,8 +35,8 @@ LEVELS = ((10, 8640), (300, 8064), (3600, 8760))
 
 SAMPLED = (
     "fetched", "failed", "excluded", "errors", "bytes", "discovered_urls", "duplicate_urls", "fetch_failures",
-    "retry_count", "queued_urls", "leased_urls", "calendar_urls", "resting_urls", "pages", "active_hosts",
-    "ready_hosts", "frontier_latency_s", "turn_seconds", "frontier_bytes", "harvest_bytes", "workers", "memory_bytes",
+    "retry_count", "queued_urls", "leased_urls", "scheduled_urls", "resting_urls", "pages", "active_hosts",
+    "ready_hosts", "frontier_latency_s", "pass_seconds", "frontier_bytes", "harvest_bytes", "workers", "memory_bytes",
     "warc_bytes", "disk_free_bytes",
 )  # fmt: skip
 """Fields of the status record, and `errors`: URLs that ended without a page."""

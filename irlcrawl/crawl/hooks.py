@@ -113,7 +113,7 @@ class Hooks:
         if done.returncode == 0:
             return None
         said = done.stderr[-SAID_BYTES:].decode(errors="replace").strip()
-        return f"hooks.command ended with {done.returncode}: {said}"
+        return f"hooks.command ended with exit code {done.returncode}" + (f": {said}" if said else "")
 
     def _webhook(self, told: dict[str, Any]) -> str | None:
         """POST the event; what went wrong, or None."""

@@ -42,7 +42,7 @@ PACE = {
     "loop_kept": "... in which it could have, but other processes had the CPU",
     "workers_cpu": "the same of a worker, on average of all",
     "workers_kept": "... kept from the CPU",
-    "passes": "share of the time in which a pass over the state (a turn) ran",
+    "passes": "share of the time in which a pass over the state ran",
     "passes_cpu": "... of this, in which it computed; the rest is the disk, or other processes",
     "passes_awaited": "share of the time in which nothing could be requested before the pass that ran was over",
     "commits": "share of the time in which the loop waited for a commit to be on the disk",

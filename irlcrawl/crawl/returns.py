@@ -26,6 +26,7 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import CLASS_OF, DONE_NAMES, LIMITS, Class, Reason
 from irlcrawl.base.rows import RETURN
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.crawl.status import ERRORS
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of, parse, url_of
@@ -44,13 +45,22 @@ LESS_THAN_ALL = ("truncated", "withheld")
 """Reasons for which less was kept of a page than there was."""
 
 
+OUTCOMES = ("failed", "excluded", "errors")
+"""What a status may name beside numbers."""
+
+
+def is_error(entry: LogEntry) -> bool:
+    """Whether no page was had, as `errors` of a status counts."""
+    return entry.outcome == "failed" or (entry.outcome == "fetched" and entry.reason in ERRORS)
+
+
 @dataclass
 class Selection:
     """Which URLs that are done: one of the reasons, one of the statuses and one of the hosts, where there are any; of
     those fetched only the ones that got an error, or less than all. Without reasons and statuses: all that failed."""
 
     reasons: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()  # a status, a class like 5xx, `failed` or `excluded`
+    statuses: tuple[str, ...] = ()  # a status, a class like 5xx, or one of OUTCOMES
     hosts: tuple[bytes, ...] = ()  # a name stands for all names below it, too
     urls: array[int] | None = None  # sorted name_keys; None: all
     _wanted: re.Pattern[bytes] = field(init=False, repr=False)
@@ -63,9 +73,9 @@ class Selection:
             if reason not in known:
                 raise ConfigError(f"--reason {reason}: takes one of {', '.join(known)}")
         for status in self.statuses:
-            if status not in ("failed", "excluded") and not re.fullmatch(r"-\d{1,4}|[45](\d\d|xx)", status):
+            if status not in OUTCOMES and not re.fullmatch(r"-\d{1,4}|[45](\d\d|xx)", status):
                 raise ConfigError(
-                    f"--status {status}: takes an error such as 404 or -1, a class such as 5xx, failed or excluded"
+                    f"--status {status}: takes an error such as 404 or -1, a class such as 5xx, {', '.join(OUTCOMES)}"
                 )
         classes = DONE_NAMES if self.reasons or self.statuses else ("failed",)
         reasons = "|".join(self.reasons) or r"\w+"
@@ -92,10 +102,15 @@ class Selection:
             return False
         if "visit" in entry.notes:
             return False  # a later visit of a page, which goes on being visited
-        named = entry.outcome in self.statuses or self._status.fullmatch(b"%d" % entry.status)
-        if self.statuses and not named:
+        if self.statuses and not self._names(entry):
             return False
         return not self.hosts or any(log_parts.is_within(entry.url, host) for host in self.hosts)
+
+    def _names(self, entry: LogEntry) -> bool:
+        """Whether one of the statuses is that of the entry."""
+        if "errors" in self.statuses and is_error(entry):
+            return True
+        return entry.outcome in self.statuses or bool(self._status.fullmatch(b"%d" % entry.status))
 
 
 def _among(keys: array[int], key: int) -> bool:

@@ -44,7 +44,9 @@ class NewSeeds:
         if over or (more and "seen" not in self._gauges.merges[-1]):
             self._told = True
             are = "was" if more == 1 else "were"
-            self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new")
+            hint = "; `irlcrawl why JOB URL` says where one stands, and `irlcrawl retry` asks again for errors"
+            known = hint if new < more else ""
+            self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new{known}")
 
 
 def named_again(state: CrawlState, seeds: Sequence[bytes], bar_of: Callable[[], Bar] = Bar) -> list[Batch]:

@@ -47,8 +47,8 @@ FIELDS: dict[str, str] = {
     "lists_out": "lists that `generate` wrote and that are not back (docs/rounds.md)",
     "lent_urls": "of these, in such a list; while it is out nothing is asked of their sites",
     "lists_until": "unix seconds: when the last of those lists is taken back; null when none is out",
-    "calendar_urls": "of these, scheduled: more than their host takes, a long Crawl-delay, its hours",
-    "calendar_due": "unix seconds: when the first of those is due; null when there are none",
+    "scheduled_urls": "of these, scheduled: more than their host takes, a long Crawl-delay, its hours",
+    "scheduled_due": "unix seconds: when the first of those is due; null when there are none",
     "resting_urls": "of these, to be asked again after a failure: their own, their host's, or no robots.txt to be had",
     "resting_due": "unix seconds: when the first of those is asked again; null when there are none",
     "resting_hosts": "hosts that failed when they were asked last, as of the last commit, by reason: dns (no address), "
@@ -77,7 +77,7 @@ FIELDS: dict[str, str] = {
     "fetch_failures": "requests without a response, repeated ones included",
     "frontier_latency_s": "from a URL's discovery to its first request: median of those requested last, of "
     "a sample of the URLs found in this run; null before there is one",
-    "turn_seconds": "duration of the last pass over the state, at most a minute",
+    "pass_seconds": "duration of the last pass over the state, at most a minute",
     "pace": "where the last minute went, as `why JOB --slow` tells it (irlcrawl/crawl/pace.py); empty in the first "
     "seconds",
     "merges": "drums that are being merged: name -> buckets_done of buckets, rows_waiting",
@@ -85,7 +85,7 @@ FIELDS: dict[str, str] = {
     "frontier_full": "more than frontier.bytes_max",
     "harvest_bytes": "on disk, of harvests that are not merged yet",
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
-    "rereads_per_url": "... of these, times it was over its site's budget before: at most 2",
+    "over_budget_per_url": "... of these, times it was over its site's budget before: at most 2",
     "workers": "fetch worker processes alive",
     "machines": "other machines that work for the crawl: name, state (here, away), workers, visits, owed (streams of "
     "earlier sessions that are not handed over yet), heard_s (seconds since it was heard), shipped_bytes",
@@ -223,7 +223,7 @@ def line(values: Mapping[str, Any]) -> str:
         words.size(values["bytes"] or 0),
         *([f"errors {words.count(sum(errors.values()))} ({words.parts(errors)})"] if errors else ()),
         f"waiting {words.count(_not_done(values))}",
-        *([f"later {_later(values)}"] if values["calendar_urls"] else ()),
+        *([f"later {_later(values)}"] if values["scheduled_urls"] else ()),
         *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
         f"excluded {words.count(values['excluded'] or 0)}",
         *([f"now {_now(values)}"] if values["fetching"] else ()),
@@ -329,10 +329,10 @@ def _waiting(values: Mapping[str, Any]) -> str:
 
 def _later(values: Mapping[str, Any]) -> str:
     """The URLs for which their host has no time yet: others before them, a long Crawl-delay, its hours."""
-    if not values["calendar_urls"]:
+    if not values["scheduled_urls"]:
         return ""
-    text = f"{words.plural(values['calendar_urls'], 'URL')} for which their hosts may not be asked yet"
-    seconds = _until(values, "calendar_due")
+    text = f"{words.plural(values['scheduled_urls'], 'URL')} for which their hosts may not be asked yet"
+    seconds = _until(values, "scheduled_due")
     return f"{text}, the first in {words.duration(seconds)}" if seconds else text
 
 

@@ -35,13 +35,13 @@ class Check(NamedTuple):
 
 def examine(directory: Path, config: Config, dependencies: tuple[str, ...], files_min: int) -> Iterator[Check]:
     """One check after the other, of a machine and of the disk of `directory` (which need not exist yet)."""
-    while not directory.is_dir():
+    while not directory.exists():
         directory = directory.parent
     yield _versions(dependencies)
     yield _open_files(files_min)
     yield _clock(time.time())
     yield _memory()
-    yield from _disk(directory)
+    yield from _disk(directory, config)
     yield _shared_memory(Path(config.politeness.machine_clocks))
     yield _dns(config)
 
@@ -82,10 +82,17 @@ def _memory(file: str = "/proc/meminfo") -> Check:
     return Check("memory", f"{words.size(free)} available", "" if free >= MEMORY_BYTES_GOOD else few)
 
 
-def _disk(directory: Path) -> Iterator[Check]:
+def _disk(directory: Path, config: Config) -> Iterator[Check]:
+    from irlcrawl.crawl.disk_space import HYSTERESIS
+
+    if not directory.is_dir():
+        yield Check("disk", f"{directory} is a file", "name a directory")
+        return
     free = shutil.disk_usage(directory).free
-    few = "a crawl begins with 1.1 GB, and archives grow: about 10 GB for 500,000 pages (frontier.disk_reserve_bytes)"
-    yield Check("disk", f"{words.size(free)} free in {directory}", "" if free >= FREE_BYTES_GOOD else few)
+    least = (config.frontier.disk_reserve_bytes or config.archive.roll_bytes) * HYSTERESIS
+    few = f"a crawl begins with {words.size(least)} (frontier.disk_reserve_bytes), and archives grow: about 10 GB for "
+    good = free >= max(FREE_BYTES_GOOD, least)
+    yield Check("disk", f"{words.size(free)} free in {directory}", "" if good else few + "500,000 pages")
     if free < 4 * PROBE_BYTES:
         return
     try:
@@ -134,7 +141,7 @@ def _dns(config: Config) -> Check:
     async def ask() -> bool:
         resolver = Resolver(config.network, SystemClock())
         try:
-            return await resolver.alive()
+            return await resolver.reachable()
         finally:
             await resolver.close()
 

@@ -55,9 +55,9 @@ CRAWL_KEYS = {
 
 
 class Machine(NamedTuple):
-    """CPU seconds: of a worker for a page, for each byte received and for each link in scope; of the frontier in all
-    for a page and for each link; of its loop alone for a page. Bytes a second of the disk. Resident bytes of a
-    process."""
+    """CPU seconds: of a worker for a page, for each byte that is read for links and for each link in scope; of the
+    frontier in all for a page and for each link; of its loop alone for a page. Bytes a second of the disk. Resident
+    bytes of a process."""
 
     measured: float  # unix seconds; 0: by the developers
     worker_s: float
@@ -69,9 +69,9 @@ class Machine(NamedTuple):
     disk_bytes_per_s: float
     process_bytes: float
 
-    def worker(self, received: float, links: float) -> float:
-        """CPU seconds of a worker for a page of so many bytes and links."""
-        return self.worker_s + received * self.worker_byte_s + links * self.worker_link_s
+    def worker(self, read: float, links: float) -> float:
+        """CPU seconds of a worker for a page of so many bytes, without content coding, and links."""
+        return self.worker_s + read * self.worker_byte_s + links * self.worker_link_s
 
     def frontier(self, links: float) -> float:
         """CPU seconds of the frontier for a page of so many links."""
@@ -83,13 +83,13 @@ DEVELOPERS = Machine(0.0, 155e-6, 7.7e-9, 12.7e-6, 13e-6, 1.1e-6, 13e-6, 200e6, 
 
 
 class Cost(NamedTuple):
-    """Of a page in one crawl: CPU seconds of workers, of the frontier and of its loop alone; bytes received, and links
-    in scope."""
+    """Of a page in one crawl: CPU seconds of workers, of the frontier and of its loop alone; bytes read for links,
+    and links in scope."""
 
     worker: float
     frontier: float
     loop: float
-    received: float
+    read: float
     links: float
 
 
@@ -150,17 +150,17 @@ def cost_of(record: dict[str, Any], cpu_s: float) -> Cost:
         raise JobError("the crawl of the little web was over too soon: nothing could be measured")
     worker, frontier, loop = (max(cpu_s, 0.0) / fetched * share / (shares[0] + shares[1]) for share in shares)
     links = (record["discovered_urls"] + record["duplicate_urls"]) / fetched
-    return Cost(worker, frontier, loop, record["bytes"] / fetched, links)
+    return Cost(worker, frontier, loop, record["read_bytes"] / fetched, links)
 
 
 def machine_of(costs: Sequence[Cost], disk: float, resident: float) -> Machine:
     """From the costs of small pages, of typical ones, and of pages with many links."""
     small, typical, linked = costs
-    differ = [(typical.received - small.received, typical.links - small.links),
-              (linked.received - typical.received, linked.links - typical.links)]  # fmt: skip
+    differ = [(typical.read - small.read, typical.links - small.links),
+              (linked.read - typical.read, linked.links - typical.links)]  # fmt: skip
     dearer = typical.worker - small.worker, linked.worker - typical.worker
     byte, link = np.maximum(np.linalg.solve(differ, dearer), 0.0).tolist()
-    worker = max(typical.worker - byte * typical.received - link * typical.links, 0.0)
+    worker = max(typical.worker - byte * typical.read - link * typical.links, 0.0)
     frontier_link = max(linked.frontier - typical.frontier, 0.0) / max(linked.links - typical.links, 1.0)
     frontier = max(typical.frontier - frontier_link * typical.links, 0.0)
     return Machine(

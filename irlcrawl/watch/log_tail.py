@@ -97,8 +97,8 @@ class LogTail:
                 self._count(entry)
 
     def _count(self, entry: LogEntry) -> None:
-        if entry.start_ms is None:  # it left without a request
-            return
+        if entry.start_ms is None or entry.outcome == "excluded":
+            return  # it left without a request, between turns or in a visit, which notes the moment
         code = str(entry.status) if entry.status > 0 else ""
         error = "" if 0 < entry.status < 400 else code or entry.reason or OTHER
         if (code, error) not in self.durations and len(self.durations) >= SERIES_MAX:

@@ -76,6 +76,7 @@ WAITS_FOR = {
     "address": "other hosts at the same address were just asked",
     "site": "other hosts of the same site were just asked",
     "dns": "its name is looked up",
+    "another crawl": "another crawl on this machine asked it, or its address or site (politeness.machine_clocks)",
 }
 
 FAILED_AS = {
@@ -183,7 +184,7 @@ def _places(record: Record, alive: bool) -> list[Row]:
 
 
 def _place(name: str, number: int, record: Record) -> tuple[str, str]:
-    due = {"scheduled": "calendar_due", "resting": "resting_due", "visited": "pages_due"}.get(name)
+    due = {"scheduled": "scheduled_due", "resting": "resting_due", "visited": "pages_due"}.get(name)
     text = words.count(number)
     if due and record[due] is not None and record["updated"] is not None and record["state"] in status.ALIVE:
         seconds = record[due] - record["updated"]

@@ -212,10 +212,39 @@ def test_the_verb_tells_of_a_crawl_that_does_not_run(
     assert main(["why", str(crawl.path), "--slow"]) == ExitCode.DONE
     told = capsys.readouterr().out
     assert "bound by  too few hosts" in told and "as of     the last commit" in told
+    figures = {line.split()[0]: line for line in told.partition("\nfigures\n")[2].splitlines()}
+    assert all(figures[name].endswith(meaning) for name, meaning in PACE.items()), "they were names without a meaning"
     assert main(["why", str(crawl.path), "--slow", "--json"]) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out)["bound_by"] == "hosts"
     assert main(["why", str(crawl.path)]) == ExitCode.CONFIG
     assert main(["why", str(crawl.path), "a.test", "--slow"]) == ExitCode.CONFIG
+
+
+def kept_by(delayed: dict[str, int], **figures: float) -> Answer:
+    pace = {**dict.fromkeys(PACE, 0.0), "seconds": 60.0, "places": 256.0, "hosts": 1.3, **figures}
+    record = {"state": "running", "source": "live", "pace": pace, "delayed_hosts": delayed, "queued_urls": 9}
+    return diagnose(complete(record), Config(), 2)
+
+
+def test_names_that_are_looked_up_now_were_told_as_politeness() -> None:
+    """A minute of gaps, and at this moment most of the hosts lack an address: the key named was network.resolvers."""
+    answer = kept_by({"dns": 2_766, "address": 43}, hosts=1_049.2, requests_per_s=20.0, names_waiting=100.0)
+    assert (answer["bound_by"], answer["key"].partition(",")[0]) == ("politeness", "politeness.gap_address_seconds")
+    assert answer["because"] == "1,049 hosts in memory, each asked every 52 s; now 43 hosts wait for: address"
+
+
+def test_one_worker_was_said_to_be_each_of_one() -> None:
+    record = {"state": "running", "source": "live", "workers": 1, "pace": {**dict.fromkeys(PACE, 0.0), "seconds": 9.0}}
+    record["pace"] |= {"workers_cpu": 0.48, "workers_kept": 0.44}  # type: ignore[operator]
+    told = "\n".join(lines(diagnose(complete(record), Config(), 2)))
+    assert "because   the only worker computes for 48% of the time, and for 44% other processes have" in told
+    assert "change    crawl.workers (2 cores are there)\n" in told and "\nrate      no page was counted yet\n" in told
+
+
+def test_what_another_crawl_keeps_is_said() -> None:
+    answer = kept_by({"another crawl": 1})
+    assert (answer["bound_by"], answer["key"].partition(",")[0]) == ("politeness", "politeness.machine_clocks")
+    assert answer["because"] == "1 host in memory, none of which was asked; now 1 host waits for: another crawl"
 
 
 def test_a_crawl_that_has_just_begun_is_not_judged() -> None:

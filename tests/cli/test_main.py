@@ -342,6 +342,7 @@ def test_help_version_and_mistakes(run: Run) -> None:
             "worker-node": "DIR", "cluster": "up|add", "fetch": "LIST",
         }.get(verb, "JOB")  # fmt: skip
         assert code == 0 and out.startswith(f"usage: irlcrawl {verb} {job}")
+        assert run("help", verb) == (code, out, "")
     code, out, _ = run("--version")
     assert code == 0 and "missing" not in out
 
@@ -349,8 +350,9 @@ def test_help_version_and_mistakes(run: Run) -> None:
 def test_an_option_that_nobody_knows_is_told_with_the_one_that_was_meant(tmp_path: Path, run: Run) -> None:
     code, _, err = run("crawl", tmp_path / "job", "a.example", "--limit-pages", "3")
     assert code == ExitCode.CONFIG and "--limit-pages 3; did you mean --limits-pages?" in err
-    code, _, err = run("status", tmp_path, "--zzz")
-    assert code == ExitCode.CONFIG and "did you mean" not in err
+    for words in (["status", tmp_path, "--zzz"], ["report", tmp_path, "--by", "sites"]):
+        code, _, err = run(*words)
+        assert code == ExitCode.CONFIG and "did you mean" not in err, "--by was meant for --by"
 
 
 def test_a_proxy_that_only_the_environment_names_is_told(
@@ -409,6 +411,15 @@ def test_every_wrong_key_is_told_at_once(tmp_path: Path, run: Run) -> None:
     ]
     told = run("config", "-s", "politeness.gap_host=3", "-s", "limits.pages=x")[2]
     assert "gap_host_seconds or politeness.gap_host_factor" in told and 'limits.pages = "x": takes' in told
+
+
+def test_of_options_in_two_spellings_and_a_file_only_the_first_wrong_key_was_told(tmp_path: Path, run: Run) -> None:
+    file = tmp_path / "crawl.toml"
+    file.write_text("[limits]\nno = 1\n")
+    words = ["--config", file, "-s", "crawl.x=1", "--limits-pages", "abc", "--scope-kind", "all"]
+    code, _, err = run("crawl", tmp_path / "job", "a.example", *words)
+    wrong = ("limits.no", "crawl.x", 'limits.pages = "abc"', 'scope.kind = "all"')
+    assert code == ExitCode.CONFIG and all(key in err for key in wrong) and err.count("\n") == len(wrong)
 
 
 def test_config_says_where_each_value_comes_from(tmp_path: Path, run: Run) -> None:

@@ -65,6 +65,14 @@ def test_retry_where_no_crawl_runs(ended: Crawl, run: Run) -> None:
     assert "3 put back" in run("status", job)[1]
 
 
+def test_retry_of_errors_puts_back_what_urls_lists_as_errors(ended: Crawl, run: Run) -> None:
+    """`go on: irlcrawl retry` of a crawl without a page left those out that a server had answered with 503."""
+    job, errors = ended.path, run("urls", ended.path, "--status", "errors")[1]
+    assert "404\thttp_error" in errors and "-2\ttls" in errors
+    assert run("retry", job, "--status", "errors", "--dry-run")[1] == errors
+    assert run("retry", job, "--status", "errors")[1].startswith(f"put back {len(errors.splitlines())} URLs: ")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -37,7 +37,7 @@ def test_a_verb_says_what_it_changed_and_what_to_do_next(ended: Crawl, run: Run)
         "nothing more is requested of it; URLs that wait are excluded (blocked), and links to it from now on, too\n",
         "",
     )
-    assert run("block", job, "example.org")[1] == "nothing changed: that is how it is\n"
+    assert run("block", job, "example.org")[1] == "nothing changed: it was so already\n"
     code, out, _ = run("unblock", job, "example.org")
     assert code == 0 and f"irlcrawl retry {job} --reason blocked --host example.org" in out
     code, out, err = run("set", job, "politeness.gap_host_secs=1")
@@ -61,6 +61,17 @@ def test_resume_ends_a_pause_of_the_whole_crawl(ended: Crawl, run: Run, monkeypa
     assert run("resume", ended.path)[0] == 0 and not calls[-1].crawl.pause
 
 
+def test_a_pause_that_a_start_ended_was_told_for_ever(ended: Crawl, run: Run) -> None:
+    """And the next one had its time, and the name of the person who had paused then."""
+    ended.web.page("http://a.test/", ["http://a.test/new"])
+    assert f"go on:     irlcrawl crawl {ended.path}\n" in run("pause", ended.path)[1], "`resume` would end it"
+    assert "paused    the whole crawl since" in run("status", ended.path)[1]
+    ended.config.crawl.pause = False
+    ended.seeds.append("http://b.test/")
+    assert ended.run() == ExitCode.DONE
+    assert "paused" not in run("status", ended.path)[1]
+
+
 def test_a_running_crawl_is_handed_seeds_by_crawl_and_by_seeds(ended: Crawl, run: Run, tmp_path: Path) -> None:
     asked: list[dict[str, Any]] = []
     (tmp_path / "list").write_text("".join(f"http://s{number}.test/\n" for number in range(100_000)))
@@ -69,18 +80,30 @@ def test_a_running_crawl_is_handed_seeds_by_crawl_and_by_seeds(ended: Crawl, run
         asked.append(request)
         return TAKEN
 
-    answers = {"status": lambda _: {"paused": {"*": {}}}, "hand_in": take, "steer": take_steer(asked)}
+    answers = {"status": lambda _: {}, "hand_in": take}
     with serving(JobDir(ended.path).socket, answers):
         code, out, err = run("crawl", ended.path, "http://b.test/")
         assert (code, err) == (0, "") and out.startswith("handed 1 seed to the crawl that runs; see irlcrawl status")
         assert run("seeds", ended.path, "--seeds", tmp_path / "list")[0] == 0
         code, _, err = run("crawl", ended.path, "http://b.test/", "-s", "limits.pages=3")
         assert code == ExitCode.LOCKED and "irlcrawl set" in err and "limits.pages was 0, now 3" in err
-        assert run("resume", ended.path)[0] == 0
-    assert [one["result"] for one in asked[:2]] == [
+    assert [one["result"] for one in asked] == [
         "1 seed, 0 of them to be asked again", "100,000 seeds, 0 of them to be asked again",
     ]  # fmt: skip
-    assert (asked[2]["verb"], asked[2]["by"]) == ("unpause", journal.user_name())
+
+
+def test_resume_of_a_paused_crawl_that_ran_was_refused_as_a_change_of_crawl_pause(ended: Crawl, run: Run) -> None:
+    asked: list[dict[str, Any]] = []
+    run("pause", ended.path)
+    answers = {"status": lambda _: {}, "hand_in": lambda _: TAKEN, "steer": take_steer(asked)}
+    with serving(JobDir(ended.path).socket, answers):
+        code, _, err = run("crawl", ended.path)
+        assert code == ExitCode.LOCKED and "is paused" in err and f"irlcrawl unpause {ended.path}" in err
+        assert run("resume", ended.path)[:2] == (
+            0, "crawl.pause was true, now false\nthe crawl goes on with it within seconds\n",
+        )  # fmt: skip
+        assert run("resume", ended.path, "http://b.test/")[1].startswith("handed 1 seed"), "and its pause ends"
+    assert [(one["verb"], one["by"]) for one in asked] == [("unpause", journal.user_name())] * 2
 
 
 def take_steer(asked: list[dict[str, Any]]) -> Any:

@@ -27,5 +27,11 @@ def texts() -> dict[str, str]:
     return found | {key.path: key.doc for key in keys()} | {f"status {name}": text for name, text in FIELDS.items()}
 
 
+def test_names_that_programs_read_have_no_word_of_the_house() -> None:
+    names = [*FIELDS, *PACE, *(metric.name for metric in metrics.METRICS)]
+    house = {"calendar", "turn", "turns", "rereads", "qf"}
+    assert [name for name in names if house & set(name.split("_"))] == []
+
+
 def test_texts_for_people_have_no_word_of_the_house() -> None:
     assert {name: found for name, text in texts().items() if (found := HOUSE.findall(text))} == {}

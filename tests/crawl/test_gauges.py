@@ -59,6 +59,7 @@ def test_a_worker_that_ends_while_its_memory_is_read(monkeypatch: pytest.MonkeyP
         assert gauges._resident([process.pid]) == 0
 
 
+PAGES = ("a.test/", "a.test/1", "a.test/3")
 HTML, TEXT = {"content-type": "text/html"}, {"content-type": "text/plain"}
 
 
@@ -126,6 +127,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "excluded": (1, 1),
         "excluded_by_reason": ({"robots": 1}, {"robots": 1}),
         "bytes": (sum(first), sum(received)),
+        "read_bytes": (len(body), sum(len(web.answers[f"http://{page}"].body) for page in PAGES)),
         "pages_per_s": (approx(1 / 2, abs=0.01), approx(5 / 10.5, abs=0.01)),
         "pages_per_s_over": ({}, {}),  # it was over within a minute
         "fetching": ({"http://b.test:80": approx(1.5, abs=0.01), "http://a.test:80": 0.0}, {}),
@@ -138,8 +140,8 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         "waiting_by_place": ({**NOWHERE, "ready": 6}, NOWHERE),  # all but the seed and /2, those with workers too
         "responses": (1, 5),
         "largest_addresses": ({"10.0.0.9": 2, "10.0.0.1": 1}, {}),
-        "calendar_urls": (0, 0),
-        "calendar_due": (None, None),
+        "scheduled_urls": (0, 0),
+        "scheduled_due": (None, None),
         "resting_urls": (0, 0),
         "resting_due": (None, None),
         "resting_hosts": ({}, {"given_up": 2}),
@@ -176,13 +178,13 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         # The seed waited 1.5 s; what its page links to was found at 2 s, and waited 1.5, 1.5, 2.5, 3.5 and 5.
         "frontier_latency_s": (approx(1.5, abs=0.01), approx((1.5 + 2.5) / 2, abs=0.01)),
         "pace": (midway["pace"], last["pace"]),  # test_slow.py
-        "turn_seconds": (0.0, 0.0),  # virtual time stands still in a turn
+        "pass_seconds": (0.0, 0.0),  # virtual time stands still in a turn
         "merges": ({}, {}),
         "frontier_bytes": (midway["frontier_bytes"], 0),
         "frontier_full": (False, False),
         "harvest_bytes": (0, 0),
         "lookups_per_url": (1.0, 1.0),
-        "rereads_per_url": (0.0, 0.0),
+        "over_budget_per_url": (0.0, 0.0),
         "workers": (1, 0), "machines": ([], []),
         "memory_bytes": (2000, 1000),
         # Clocks: of the hosts a, b and c, of two addresses. One parsed robots.txt of one rule.

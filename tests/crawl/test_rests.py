@@ -217,7 +217,7 @@ def test_a_crawl_with_nothing_left_but_rests_says_so_and_ends(make: Make, pages:
     assert 900 + 20 < first_end < 900 + 90, "20 pages, then a quarter of an hour"
     early, late = told
     assert early["wait_ends"] is None
-    assert late["resting_urls"] == pages and late["calendar_urls"] == 0
+    assert late["resting_urls"] == pages and late["scheduled_urls"] == 0
     assert abs(late["wait_ends"] - START - first_end) < 60
     assert f"resting {pages} URL{'s' * (pages > 1)}, asked again from " in status.line(status.complete(late))
     assert "nothing else is left, the crawl ends in " in status.line(status.complete(late))

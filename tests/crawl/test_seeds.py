@@ -206,7 +206,7 @@ def test_how_many_seeds_were_new_is_said_when_they_were_looked_up() -> None:
     for _ in range(3):
         told.look()
     told.look(over=True)
-    assert said == ["irlcrawl: 10 of 50 seeds were new"]
+    assert said[0].startswith("irlcrawl: 10 of 50 seeds were new; `irlcrawl why JOB URL` says where one stands")
     stopped = NewSeeds(gauges, said.append)
     stopped.look(over=True)
     assert said[1:] == ["irlcrawl: 0 of 0 seeds were new"]

@@ -35,7 +35,7 @@ RECORD = {
     "queued_urls": 37_352, "leased_urls": 64, "duplicate_urls": 1_000_000,
     "active_hosts": 1200, "ready_hosts": 32, "delayed_hosts": {"host_gap": 900, "address": 268}, "shared_addresses": {},
     "per_host_queue_size": {"mean": 31.1, "max": 900, "largest": {"http://a.example": 900}}, "fetch_failures": 12,
-    "retry_count": 9, "frontier_latency_s": 95.0, "turn_seconds": 0.031,
+    "retry_count": 9, "frontier_latency_s": 95.0, "pass_seconds": 0.031,
 }  # fmt: skip
 
 PROMISED = {
@@ -65,12 +65,13 @@ def commit(job: JobDir, record: dict[str, Any]) -> None:
 def test_a_crawl_that_only_waits_says_until_when() -> None:
     """With a robots.txt that could not be had, its only host was neither waiting nor ready, for an hour. Of a host
     outside its hours it said that there were more URLs than it could be asked for."""
-    record = status.complete({**RECORD, "queued_urls": 2, "calendar_urls": 2, "calendar_due": 4000.5, "updated": 400.5})
+    waits = {"queued_urls": 2, "scheduled_urls": 2, "scheduled_due": 4000.5, "updated": 400.5}
+    record = status.complete({**RECORD, **waits})
     told = "2 URLs for which their hosts may not be asked yet"
     assert f"later     {told}, the first in 1 h 00 min" in status.lines(record)
     assert f"later {told}, the first in 1 h 00 min" in status.line(record)
     assert f"later     {told}" in status.lines({**record, "state": "interrupted"})
-    assert "later" not in status.line({**record, "calendar_urls": 0, "calendar_due": None})
+    assert "later" not in status.line({**record, "scheduled_urls": 0, "scheduled_due": None})
 
 
 def test_a_person_reads_what_is_fetched_now_what_went_wrong_and_who_is_slow() -> None:

@@ -23,8 +23,18 @@ def test_every_verb_and_option_is_explained() -> None:
     assert text.count(".SS") == "\n".join(markdown()).count("\n## ")
 
 
+def test_defaults_and_choices_were_written_as_argparse_has_them() -> None:
+    """`(default: %(default)s)`, and `--by BY`."""
+    usages = {option.usage: option.help for command in commands() for option in command.options}
+    assert usages["--lists K"].endswith("(default: 1)") and not any("%(" in text for text in usages.values())
+    assert {"--by site|host", "--http [ADDRESS]"} <= set(usages)
+
+
 def test_every_exit_code_is_explained() -> None:
     assert set(CODES) == set(ExitCode)
+    told = [line.removeprefix(".B ") for line in page()]
+    codes = [int(line) for line in told if line.isdigit()]
+    assert codes == sorted(ExitCode), "those of configuration came first"
 
 
 def test_man_takes_it(tmp_path: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
 
 
 def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def alive(self: Resolver) -> bool:
+    async def reachable(self: Resolver) -> bool:
         return True
 
-    monkeypatch.setattr(Resolver, "alive", alive)
+    monkeypatch.setattr(Resolver, "reachable", reachable)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10**11}))
     monkeypatch.setattr(doctor, "_speed", lambda directory: (1e9, 0.001))
     monkeypatch.setattr(doctor, "_memory", lambda: doctor.Check("memory", "4 GB available"))
@@ -48,6 +49,8 @@ def test_a_healthy_machine_has_nothing_to_look_at(config: Config, tmp_path: Path
         ("files", "files", "a crawl does not start with fewer than 512"),
         ("slow disk", "disk speed", "use a local disk"),
         ("full disk", "disk", "frontier.disk_reserve_bytes"),
+        ("large reserve", "disk", "a crawl begins with 1.1 TB (frontier.disk_reserve_bytes)"),
+        ("file", "disk", "name a directory"),
         ("no dns", "DNS", "network.resolvers"),
         ("no shm", "shared", "politeness.machine_clocks"),
         ("clock", "clock", "the date is wrong"),
@@ -71,13 +74,29 @@ def test_each_ill_is_named_with_what_to_do(
         case "full disk":
             patch(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10**6}))
         case "no dns":
-            patch(Resolver, "alive", dead)
+            patch(Resolver, "reachable", dead)
+        case "large reserve":
+            config.frontier.disk_reserve_bytes = 10**12
         case "no shm":
             config.politeness.machine_clocks = "/none/such"
         case "clock":
             patch(doctor.time, "time", lambda: 1e9)
-    found = ill(config, tmp_path, *(["no-such-thing"] if what == "missing" else []))
+    directory = tmp_path / "file" if what == "file" else tmp_path
+    (tmp_path / "file").touch()
+    found = ill(config, directory, *(["no-such-thing"] if what == "missing" else []))
     assert list(found) == [name] and advice in found[name]
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_resolver_that_nobody_runs_was_said_to_answer(monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+    """`Resolver.alive` takes a crawl that needed no name for one whose resolver is well."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        config = Config()
+        config.network.resolvers, config.network.dns_seconds = [f"127.0.0.1:{silent.getsockname()[1]}"], 0.2
+        if refused:
+            silent.close()
+        assert doctor._dns(config).told == "no resolver answers"
 
 
 def test_the_disk_is_left_as_it_was(tmp_path: Path) -> None:

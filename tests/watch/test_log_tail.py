@@ -38,6 +38,16 @@ def test_the_end_of_a_long_log_is_shown_and_only_what_is_new_is_counted(tmp_path
     assert tail.durations["200", ""].buckets[-1] == 1, "longer than all bounds"
 
 
+def test_a_url_that_robots_kept_from_its_request_was_counted_as_a_request_of_no_time(tmp_path: Path) -> None:
+    log = tmp_path / "crawl.log"
+    log.touch()
+    tail = LogTail(log)
+    left_out = LINE.format(status=-9998, number=1, took=0).replace("outcome=fetched", "outcome=excluded,reason=robots")
+    log.write_text(lines(0, 1) + left_out)
+    tail.read()
+    assert urls(tail) == ["0", "1"] and list(tail.durations) == [("200", "")]
+
+
 def test_no_line_is_missed_where_the_log_is_rolled_away(tmp_path: Path) -> None:
     log = tmp_path / "crawl.log"
     tail = LogTail(log)

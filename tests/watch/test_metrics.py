@@ -99,6 +99,10 @@ def test_every_metric_has_the_value_that_its_name_says(known: dict[str, Any]) ->
         "irlcrawl_received_bytes_total": tuple(
             sum(size(web.answer(url, "", 0.0)) for url in urls) for urls in (received[:6], received)
         ),
+        "irlcrawl_read_bytes_total": tuple(
+            sum(len(web.answers[f"http://{page}"].body) for page in pages)
+            for pages in (("a.test/", "a.test/1", "b.test/"), ("a.test/", "a.test/1", "b.test/", "a.test/3"))
+        ),
         "irlcrawl_requests_failed_total": (1, 2),  # slow.test, twice
         "irlcrawl_retries_total": (1, 1),
         "irlcrawl_urls_discovered_total": (9, 9),
@@ -129,7 +133,7 @@ def test_every_metric_has_the_value_that_its_name_says(known: dict[str, Any]) ->
         "irlcrawl_host_queue_urls_mean": (0, 0),
         "irlcrawl_host_queue_urls_max": (0, 0),
         "irlcrawl_frontier_latency_seconds": (1.5, 2.5),  # 1.5 three times and 2.5; 3.5, 5 and 6.5
-        "irlcrawl_turn_seconds": (0, 0),  # virtual time stands still in it
+        "irlcrawl_pass_seconds": (0, 0),  # virtual time stands still in it
         "irlcrawl_frontier_bytes": (known["midway"]["frontier_bytes"], 0),
         "irlcrawl_frontier_full": (0, 0),
         "irlcrawl_harvest_bytes": (0, 0),

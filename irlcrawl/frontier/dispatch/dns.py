@@ -187,6 +187,10 @@ class Resolver:
             return True
         return await asyncio.shield(self._sign_of_life())
 
+    async def reachable(self) -> bool:
+        """Whether a server says anything at all, though no name was needed yet."""
+        return await self._answers("", "NS")
+
     def _sign_of_life(self) -> asyncio.Task[bool]:
         now = self._clock.now()
         if self._alive is None or (self._alive[1].done() and now - self._alive[0] >= ALIVE_SECONDS):

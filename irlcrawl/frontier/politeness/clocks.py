@@ -86,9 +86,10 @@ class Delay:
     ADDRESS = 4
     SITE = 5
     DNS = 6
+    OTHER_CRAWL = 7
 
 
-DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns")
+DELAY_NAMES = ("host gap", "crawl-delay", "retry-after", "backoff", "address", "site", "dns", "another crawl")
 
 CLOCK = {
     "kind": "u1", "key": "u8", "next": "f8", "wait": "f8", "gap": "f8", "backoff": "f8", "sites": "u4", "limit": "f4",

@@ -242,7 +242,8 @@ class Politeness:
         clocks, table = self._clocks_of(entry), self._table
         table.release(clocks)
         for clock, due in zip(clocks, dues, strict=True):
-            table.next[clock] = max(table.next[clock], due)
+            if due > table.next[clock]:
+                table.next[clock], table.why[clock] = due, Delay.OTHER_CRAWL
         last = table.last_due(clocks)
         if entry.address_until <= last and entry.detour is None:
             self._leave_address(entry, now)

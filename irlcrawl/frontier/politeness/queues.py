@@ -461,8 +461,8 @@ class WaitingHosts:
     def _delays(self, clocks: I8s) -> I8s:
         if not len(clocks):
             return np.zeros(len(DELAY_NAMES), np.int64)
-        kind = view(self._table.kind)[clocks]
-        delay = np.where(kind == Kind.HOST, view(self._table.why)[clocks], _DELAY[kind])
+        kind, why = view(self._table.kind)[clocks], view(self._table.why)[clocks]
+        delay = np.where((kind == Kind.HOST) | (why == Delay.OTHER_CRAWL), why, _DELAY[kind])
         return np.bincount(delay, minlength=len(DELAY_NAMES))
 
     def next_due(self, now: float) -> float | None:

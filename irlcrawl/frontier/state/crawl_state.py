@@ -87,6 +87,12 @@ def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boo
         edits.set("promises", [*known[1 - NOTED_MAX :], {"from": clock.now(), "stream": stream, "promised": promised}])
 
 
+def pauses_of(config: Config, known: dict[str, Any] | None) -> dict[str, Any]:
+    """What is paused: `*` (all) or the name of a [site] section -> by whom and since when, if that is `known`."""
+    names = ["*"] * config.crawl.pause + [name for name, site in config.site.items() if site.pause]
+    return {name: (known or {}).get(name, {"by": None, "since": None}) for name in names}
+
+
 class CrawlState:
     """Open with `CrawlState.open`; JOB's lock must be held."""
 
@@ -153,6 +159,8 @@ class CrawlState:
         note_start(catalog, edits, config, clock, boot_id(files))
         if (text := stored_config(job, files)) not in (None, catalog.get("config")):
             edits.set("config", text)
+        if (pauses := pauses_of(config, known := catalog.get("pauses"))) != (known or {}):
+            edits.set("pauses", pauses)
         if edits:
             catalog.commit(edits)
         return state

@@ -17,6 +17,7 @@ COUNTERS = {
         "responses, robots.txt not counted, those put back since and the repeated ones included", "responses"
     ),
     "bytes": Counted("received, header and body", "bytes"),  # robots.txt counted
+    "read": Counted("bytes of pages that were read for links, after their content coding", "read_bytes"),
     "links": Counted("links in scope, also those of `duplicates` and `trapped`"),
     "duplicates": Counted("links to URLs already known", "duplicate_urls"),
     "out_of_scope": Counted("links that lead out of scope", "out_of_scope_urls"),

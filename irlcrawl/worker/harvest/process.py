@@ -283,6 +283,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     content_type = values.get(b"content-type", b"").decode("latin-1")
     bytes_max = context.config.fetch.decoded_bytes_max
     body, partly = yield from exchange.decoding(bytes_max)
+    found.counts["read"] = len(body)
     if partly:
         found.counts["partly_read" if len(body) == bytes_max else "damaged"] = 1
     large = len(body) > LARGE_BYTES

@@ -246,6 +246,20 @@ def test_a_host_is_asked_by_one_crawl_at_a_time(pair: tuple[Party, Party]) -> No
     assert waits(second) == pytest.approx(1.0, abs=1e-3)
 
 
+def test_a_host_that_another_crawl_had_was_said_to_wait_for_its_gap(tmp_path: Path, clock: VirtualClock) -> None:
+    """`why --slow` named politeness.gap_host_seconds, while a gap of ten seconds of another crawl was kept."""
+    slow, quick = (Party(tmp_path, clock, gap_host_seconds=gap) for gap in (10.0, 2.0))
+    slow.add("a.test")
+    meet(slow, quick)
+    slow.visit()
+    quick.add("a.test")
+    assert not quick.lease() and quick.polite.delayed() == {"another crawl": 1}
+    assert waits(quick) > 8.0
+    clock.advance(1.0)
+    quick.end()
+    assert quick.polite.delayed() == {"host gap": 1}
+
+
 def test_hosts_at_one_address_share_its_gap_alone(pair: tuple[Party, Party]) -> None:
     first, second = pair
     second.add("b.test")
