@@ -214,6 +214,27 @@ def test_a_machine_that_leaves_for_good_or_comes_back_with_an_old_disk(
     assert not back or not list(crawl.machines[0].path.glob("state/harvest-*"))
 
 
+def test_what_a_machine_told_but_never_handed_over_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies when it has told the end of a visit, and not yet shipped what the visit brought. The crawl had those URLs
+    for done, and waited for them without an end."""
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather(), machines=1)
+    crawl.archived = Anything()
+    crawl.wait_s = 60.0
+    crawl.config.limits.pages = len(urls) + 1
+    other = Machine(crawl, "m1")
+
+    async def die(_: Any) -> None:
+        crawl.loop.on_visit = lambda *_: crawl.machines[0].kill()
+        await asyncio.sleep(20.0)
+        crawl.loop.on_visit = lambda *_: None
+        other.start()
+
+    assert crawl.run(die) is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_machine_that_is_told_to_end_hands_over_and_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
