@@ -92,6 +92,8 @@ def worker_node(args: argparse.Namespace) -> int:
         why = uvloop.run(serve())
     with unheard(sys.stdout):
         print(f"{name}: {why}")
+    if why == node.NO_ROOM:
+        return ExitCode.DISK_FULL
     return ExitCode.DONE if why in (node.OVER, node.LEFT) else ExitCode.FAILED
 
 

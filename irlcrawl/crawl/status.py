@@ -87,8 +87,9 @@ FIELDS: dict[str, str] = {
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
     "rereads_per_url": "... of these, times it was over its site's budget before: at most 2",
     "workers": "fetch worker processes alive",
-    "machines": "other machines that work for the crawl: name, state (here, away), workers, visits, owed (streams of "
-    "earlier sessions that are not handed over yet), heard_s (seconds since it was heard), shipped_bytes",
+    "machines": "other machines that work for the crawl, or are away and owe it something: name, state (here, away), "
+    "workers, visits, owed (streams of earlier sessions that are not handed over yet), heard_s (seconds since it was "
+    "heard; null: not in this run), given_up_in_s (null: not away), shipped_bytes",
     "memory_bytes": "resident, all processes",
     "held": "what the frontier holds in memory: kind -> how many, or bytes",
     "warc_bytes": "written to archives",
@@ -210,9 +211,16 @@ def _lists(values: Mapping[str, Any]) -> str:
 
 def _machine(one: Mapping[str, Any]) -> str:
     here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
-    told = here if one["state"] == "here" else f"away, last heard {words.duration(one['heard_s'])} ago"
+    told = here if one["state"] == "here" else _away(one)
     owed = f", {words.plural(one['owed'], 'stream')} to be handed over" if one["owed"] else ""
     return f"{one['name']}: {told}, {words.size(one['shipped_bytes'])} shipped{owed}"
+
+
+def _away(one: Mapping[str, Any]) -> str:
+    """Of a machine that says nothing."""
+    heard = "not heard in this run" if one["heard_s"] is None else f"last heard {words.duration(one['heard_s'])} ago"
+    ends = "" if one["given_up_in_s"] is None else f", given up in {words.duration(one['given_up_in_s'])}"
+    return f"away, {heard}{ends}, {words.plural(one['visits'], 'visit')} in hand"
 
 
 def line(values: Mapping[str, Any]) -> str:
