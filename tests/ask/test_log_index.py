@@ -21,6 +21,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import part_name
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.state import formats
 
 HOSTS = (
     "a.example",
@@ -85,7 +86,7 @@ class Log:
 
     def commit(self) -> None:
         edits = Edits()
-        edits.set("crawl", {"id": self.crawl, "format": 1, "keys": "site-12", "seed": 1})
+        edits.set("crawl", {"id": self.crawl, "format": formats.FORMAT, "keys": formats.KEYS, "seed": 1})
         edits.set("log", {"part": self.part, "bytes": self.bytes})
         catalog = Catalog.open(self.job.state)
         catalog.commit(edits)
