@@ -12,7 +12,7 @@ from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import SNAPSHOT, JobDir
-from irlcrawl.base.reasons import CLASS_OF, Class
+from irlcrawl.base.reasons import CLASS_OF, ERROR_RESPONSES, HAD, Class, names
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import View
@@ -113,12 +113,11 @@ ENDED = {
 def no_page_had(record: Mapping[str, Any]) -> bool:
     """Of a crawl that is done: of none of its URLs a page was had."""
     had = record["fetched_by_reason"] or {}
-    return not any(had.get(name) for name in ("ok", "truncated", "redirect"))
+    return not any(had.get(name) for name in names(HAD))
 
 
 PAUSES_SHOWN, NOW_SHOWN = 5, 3
-ERRORS = ("http_error", "throttled")
-"""Reasons of fetched URLs of which no page was had."""
+ERRORS = names(ERROR_RESPONSES)
 
 ALIVE = ("running", "paused", "renewing", "stopping", "busy")
 
