@@ -175,7 +175,7 @@ def _record(files: Files, job: JobDir, entry: LogEntry) -> tuple[str, Record]:
     where = f"{_text(entry.url)}: archived in {name} at offset {offset}"
     prefix = load_stored(job.config_file).archive.prefix if job.config_file.exists() else ""
     if prefix and (node := node_of(name, prefix)) is not None:
-        raise Unavailable(f"{where}, which lies on the machine {node}: copy it to {warcs}, or ask there")
+        raise Unavailable(f"{where}, which lies on the machine {node}: copy it to {warcs}")
     raise Unavailable(f"{where}, but {warcs} has no such file")
 
 

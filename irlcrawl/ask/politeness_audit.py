@@ -31,6 +31,7 @@ import numpy.typing as npt
 from irlcrawl.ask.outcomes import outcomes
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.keys import name_key, origin_of
+from irlcrawl.base.reasons import NO_CONNECTION, names
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.state import formats
@@ -55,7 +56,7 @@ delay: the Crawl-delay a robots.txt brought, of others 0; robots: 1 where `delay
 from start to start."""
 
 CLOCKS = ("host", "address", "site")
-_ENDS_BADLY = ("connect", "tls")
+_ENDS_BADLY = names(NO_CONNECTION)
 
 
 @dataclass

@@ -6,6 +6,7 @@ whether it belongs to one of the sets. No decision hangs on the numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -96,3 +97,33 @@ LIMITS = frozenset((Reason.QUOTA_HOST, Reason.QUOTA_SITE, Reason.FRONTIER_FULL))
 
 WITHOUT_RESPONSE = PASSING | {Reason.PROTOCOL}
 """All failures of a request. A host that speaks something other than HTTP did answer."""
+
+NO_CONNECTION = frozenset((Reason.CONNECT, Reason.TLS))
+"""The host was asked, and nothing was sent over a connection."""
+
+DENIED = frozenset((Reason.ROBOTS, Reason.ROBOTS_UNREACHABLE))
+"""The host's robots.txt, or the want of one, left the URL out."""
+
+UNQUEUED = frozenset((Reason.QUOTA_SITE, Reason.FRONTIER_FULL))
+"""These kept a URL from a place in the queues: it has to get one when it is put back."""
+
+ERROR_RESPONSES = frozenset((Reason.HTTP_ERROR, Reason.THROTTLED))
+"""The host answered with an error instead of a page."""
+
+HAD = frozenset((Reason.OK, Reason.TRUNCATED, Reason.REDIRECT))
+"""Something was had that the host serves there."""
+
+FETCHED_WELL = frozenset((Reason.OK, Reason.REDIRECT, Reason.TAKEN_DOWN))
+"""Nothing is to be asked again for these."""
+
+LESS_THAN_ALL = frozenset((Reason.TRUNCATED, Reason.WITHHELD))
+"""Less was kept of a page than there was."""
+
+
+NOT_THE_PAGE = frozenset((*NO_PAGE, *UNWANTED, Reason.WITHHELD, Reason.TAKEN_DOWN))
+"""What is stored is not what the URL has."""
+
+
+def names(reasons: Iterable[Reason]) -> tuple[str, ...]:
+    """As the crawl log and status records name them, by number."""
+    return tuple(reason.name.lower() for reason in sorted(reasons))

@@ -92,6 +92,8 @@ def worker_node(args: argparse.Namespace) -> int:
         why = uvloop.run(serve())
     with unheard(sys.stdout):
         print(f"{name}: {why}")
+    if why == node.NO_ROOM:
+        return ExitCode.DISK_FULL
     return ExitCode.DONE if why in (node.OVER, node.LEFT) else ExitCode.FAILED
 
 
@@ -128,6 +130,10 @@ def cluster(args: argparse.Namespace) -> int:
         raise ConfigError("add: which machine? NAME of its resource disk:NAME")
     if args.action == "check":
         on_ray.check(config.cluster.ray)
+        with unheard(sys.stdout):
+            print(
+                f"{config.cluster.ray}: this Ray cluster answers nobody without its token, and shows strangers nothing"
+            )
         return ExitCode.DONE
     if not job.is_locked():  # else by the start of a crawl, which has this run for it
         job.require()
@@ -163,6 +169,8 @@ def _tell_machines(found: list[Any], record: dict[str, Any] | None) -> None:
 def _of_actor(one: Any) -> str:
     if not one.actor:
         return "does not fetch for this crawl"
+    if one.why:
+        return f"nothing can be started there: {one.why}"
     if one.look is None:
         return "waits for Ray: another crawl has its disk, or it is being started again"
     if one.look["pid"] is None:

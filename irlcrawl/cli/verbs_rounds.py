@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
@@ -102,7 +103,7 @@ def fetch(args: argparse.Namespace) -> int:
     job, files, clock = JobDir(args.out), Sectors(), SystemClock()
     if job.exists():
         raise ConfigError(f"{job.path}: the JOB of a crawl; a fetch needs a directory of its own")
-    head_of(files, args.list)
+    until = head_of(files, args.list).until
     logging.basicConfig(stream=sys.stderr, format="irlcrawl: %(message)s", level=logging.WARNING)
     allow_all()
 
@@ -133,6 +134,8 @@ def fetch(args: argparse.Namespace) -> int:
             print(
                 f"{words.count(told.urls - told.done)} left to the crawl: their hosts are not to be asked before long"
             )
+        elif not told.over and clock.now() >= until:
+            print(f"the list was lent until {time.strftime('%Y-%m-%d %H:%M', time.localtime(until))}: that has passed")
     return ExitCode.DONE if told.over else ExitCode.INTERRUPTED
 
 

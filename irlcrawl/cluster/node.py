@@ -47,6 +47,7 @@ KILLED = -9
 OVER = "the crawl is over"
 """Why a node is sent away when all is well."""
 LEFT = "it was told to end, and has handed over what it had"
+NO_ROOM = "too little room is left on its disk; it has handed over what it had"
 
 _log = logging.getLogger("irlcrawl.node")
 
@@ -108,7 +109,9 @@ class Session:
         self._told_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
-        self._ended = self._leaving = False
+        self._ended = self._leaving = self._let = False
+        self._why = LEFT
+        self._room_bytes = 0  # so much of the disk must be free
         self._owing: set[int] = set()  # streams of earlier sessions that are not handed over yet
 
     async def run(self, leave: asyncio.Event) -> None:
@@ -121,9 +124,11 @@ class Session:
         try:
             while self.over is None and self._failure is None:
                 if leave.is_set() and not self._leaving:
-                    self._leave()
-                if self._leaving and not self._workers and not self._owing and self.channel.idle:
-                    self.over = LEFT
+                    self._leave(LEFT)
+                if not self._leaving and self._files.free(self._job.warcs) < self._room_bytes:
+                    self._leave(NO_ROOM)
+                if self._let and not self._workers and not self._owing and self.channel.idle:
+                    self.over = self._why
                     break
                 now = self._clock.since_boot()
                 if now - self.channel.echoed_at > LIFE_S or self._carrier.refused is not None:
@@ -142,9 +147,10 @@ class Session:
         if self._failure is not None:
             raise self._failure
 
-    def _leave(self) -> None:
-        """Visits are dropped now, and nothing more is begun; what is there is handed over."""
-        self._leaving = True
+    def _leave(self, why: str) -> None:
+        """Visits are dropped now, and nothing more is begun; what is there is handed over. The frontier answers, after
+        everything that it said before it knew."""
+        self._leaving, self._why = True, why
         if self._context is None:  # it said nothing yet: what is owed waits for the next life of this node
             self.over = "it was told to end before the crawl answered; what it has waits on its disk"
             return
@@ -195,13 +201,21 @@ class Session:
                 config = from_dict(hello["config"])
                 scope = Scope(config.scope, config.site, [entry.encode("ascii") for entry in hello["scope_entries"]])
                 self._context = Context(config, hello["seed"], scope, again=True)
+                self._room_bytes = config.frontier.disk_reserve_bytes or config.archive.roll_bytes
                 self._owing = {int(stream) for stream in message["left"]}
                 self._sweep(self._owing)
                 for stream, (number, serial, offset) in message["left"].items():
                     self._positions[int(stream)] = number, (serial, offset)
                     self._task(self._redo(int(stream), KILLED))
-            case "worker" if not self._leaving:
-                await self._begin(message["stream"], message["hello"])
+            case "worker":
+                if self._leaving:
+                    self._tell_gone(message["stream"], 0)
+                else:
+                    await self._begin(message["stream"], message["hello"])
+            case "leave":
+                self._let = True
+                if not self._leaving:
+                    self._leave(message["why"])
             case "say":
                 self._say(message["stream"], message["m"])
             case "piece":
@@ -222,6 +236,8 @@ class Session:
             sock, lambda message: self._from_worker(worker, message), lambda error: self._closed(worker)
         )
         worker.wire.send({**hello, "clock": self._anchor()})
+        if self._leaving:  # since this began
+            worker.wire.send({"t": "abort"})
         self._task(self._ship_all(worker))
 
     def _say(self, stream: int, message: Message) -> None:
@@ -241,11 +257,12 @@ class Session:
                     self._files.unlink(self._job.state / name)
 
     def _sweep(self, left: set[int]) -> None:
-        """Harvests of streams of which the frontier wants nothing more: this disk was away for too long."""
+        """Harvests of streams of which the frontier wants nothing more: it has taken them in since, or gave this disk
+        up."""
         strange = {found[0] for name in self._files.listdir(self._job.state) if (found := parse_harvest(name))} - left
         if strange:
             _log.warning(
-                "harvests of %d streams that the frontier gave up are deleted; their archives stay", len(strange)
+                "the crawl wants no more of %d earlier streams: their harvests go, their archives stay", len(strange)
             )
             self._delete(dict.fromkeys(map(str, strange)))
 

@@ -9,6 +9,9 @@ worker is gone, and by then all that the worker left has been shipped.
 A node that is silent for LIFE_S + MARGIN_S is *away*: its workers are parked, which means that they get nothing more
 and that their hosts stay leased. It may come back, with what it had. After cluster.node_wait_seconds it is *given up*:
 its streams end with what was shipped, and their other URLs are leased again.
+
+A node whose workers cannot go on there (no room on its disk, one death after another) is *dismissed*: it hands over
+what it has, and ends. The crawl goes on without it.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ from typing import Any, Protocol
 from drum import Edits
 
 from irlcrawl.base.clock import Clock
+from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job_files import node_prefix, rules_log_name
 from irlcrawl.cluster.carrier import Carrier
 from irlcrawl.cluster.channel import LIFE_S, MARGIN_S, Channel, Message
 from irlcrawl.cluster.shipping import write_piece
 from irlcrawl.cluster.tcp import Listener, check
-from irlcrawl.config.keys import Cluster
+from irlcrawl.config.keys import Cluster, ConfigError
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.worker.harvest.rules_log import PART, RECORD_BYTES
@@ -38,6 +42,14 @@ TEXTS_KNOWN_MAX = 1 << 17
 GIVEN_UP = 1
 """The exit status of a worker whose machine was given up."""
 PLACES_MAX = 256
+DEATHS_MAX = 8
+"""So many workers of a machine that die one after another, without a harvest, die of that machine."""
+SILENT_AT_END_S = 5.0
+"""A stop waits no longer for a machine that says nothing: what it has in hand waits for the next start."""
+AWAITED_S = 5.0
+"""A start that waits longer for machines says so."""
+
+NO_ROOM = "there is no room on its disk"
 
 _log = logging.getLogger("irlcrawl.frontier")
 
@@ -118,6 +130,7 @@ class Node:
         self.owes: set[int] = set()  # streams of earlier sessions that it did not end yet
         self.told: set[int] = set()  # streams of which it was told how far the crawl has taken them in
         self.away = self.over = False
+        self.deaths = 0  # of its workers, since it last handed over a harvest
         self.shipped_bytes = 0
         self._texts: set[tuple[int, int]] = set()
 
@@ -139,12 +152,13 @@ class Node:
             case "piece":
                 state, name = self._nodes.loop.state, message["file"]
                 self.shipped_bytes += len(data)
+                self.deaths = 0
                 await asyncio.get_running_loop().run_in_executor(
                     None, write_piece, state.files, state.dir, name, message["at"], data, message["last"]
                 )
             case "leave":
                 _log.info("machine %s leaves", self.name)
-                self.places = 0  # workers that end now get no successors
+                self.dismiss(None)
             case "gone":
                 self._nodes.gone(self, message["stream"], message["status"])
 
@@ -166,6 +180,12 @@ class Node:
         self._texts.add((log, offset))
         self.channel.send({"t": "piece", "file": rules_log_name(log), "at": offset, "last": False}, record)
 
+    def dismiss(self, why: str | None) -> None:
+        """It gets no more workers, and is told so: those it was given before, it has heard of by then. why: the reason
+        to go; None: it has one of its own."""
+        self.places = 0
+        self.channel.send({"t": "leave", "why": why})
+
     def begin_workers(self) -> None:
         loop = self._nodes.loop
         for stream in loop.turns.begin_streams(self.places, self.name):
@@ -186,12 +206,14 @@ class Nodes:
     def __init__(self, loop: Crawl, wait_s: float) -> None:
         self.loop, self._wait_s = loop, max(wait_s, LIFE_S + MARGIN_S)
         self._sessions: list[Node] = []
+        self._last: dict[str, Node] = {}  # the newest session of each machine of this run
         self._open = False
         self._owed: dict[int, str] = {
             stream: known["node"] for stream, known in loop.state.streams.items() if known.get("node")
         }  # streams of machines, from earlier runs of the crawl
         self._parked: dict[int, RemoteWorker] = {}  # of machines that are away, or have begun another session
         self._parked_at: dict[int, float] = {}
+        self._given_up_at: float | None = None  # of machines that are owed from earlier runs
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
@@ -229,6 +251,7 @@ class Nodes:
                 self._park(other)
                 self._end(other)
         node.name, node.places = name, min(max(places, 0), PLACES_MAX)
+        self._last[name] = node
         node.owes = self._streams_of(name)
         left = {}
         for stream in node.owes:
@@ -243,6 +266,7 @@ class Nodes:
     def gone(self, node: Node, stream: int, status: int) -> None:
         """A worker of a machine ended, and nothing more comes of its stream."""
         node.owes.discard(stream)
+        node.told.add(stream)  # until a commit has closed the stream
         self._owed.pop(stream, None)
         self._parked_at.pop(stream, None)
         worker = node.workers.pop(stream, None) or self._parked.pop(stream, None)
@@ -251,9 +275,14 @@ class Nodes:
         self._changed.set()
 
     async def replace(self, dead: RemoteWorker) -> None:
-        """Another worker for one that died, on its machine if that is here."""
+        """Another worker for one that died, on its machine if that is here and fit."""
         for node in self._sessions:
             if node.name == dead.node and not node.away and not node.over and len(node.workers) < node.places:
+                node.deaths += 1
+                if (why := _unfit(node, dead.process.poll())) is not None:
+                    _log.error("machine %s is sent home: %s", node.name, why)
+                    node.dismiss(why)
+                    return
                 (stream,) = self.loop.turns.begin_streams(1, node.name)
                 node.begin_worker(stream)
                 return
@@ -263,10 +292,18 @@ class Nodes:
     async def settle(self) -> None:
         """Wait for the machines that had workers when the crawl ended, until they have handed over what they have, or
         are given up. No URL of theirs is leased before."""
-        until = self.loop.clock.now() + self._wait_s
+        began = self.loop.clock.now()
+        until = self._given_up_at = began + self._wait_s
+        told = False
         while self._owed and self.loop.clock.now() < until and self.failure is None:
             if self.loop.ending is not None:
                 return
+            if not told and self.loop.clock.now() - began > AWAITED_S:
+                told = True
+                _log.warning(
+                    "nothing is requested before these machines have handed over what they have, or have been away for "
+                    "%.0f s (cluster.node_wait_seconds): %s", self._wait_s, ", ".join(sorted(set(self._owed.values()))),
+                )  # fmt: skip
             self._changed.clear()
             try:
                 async with asyncio.timeout(TICK_S):
@@ -304,17 +341,26 @@ class Nodes:
             node.channel.close()
 
     def record(self) -> list[dict[str, Any]]:
-        """Of each machine, for status and metrics."""
-        now = self.loop.clock.now()
-        return [
-            {
-                "name": node.name, "state": "away" if node.away else "here", "workers": len(node.workers),
-                "visits": sum(len(worker.visits) for worker in node.workers.values()),
-                "owed": len(node.owes & (set(self._owed) | set(self._parked))),
-                "heard_s": round(now - node.channel.heard_at, 1), "shipped_bytes": node.shipped_bytes,
-            }
-            for node in self._sessions if node.name and not node.over
-        ]  # fmt: skip
+        """For status and metrics, of each machine that is here, or is away and has something that it owes."""
+        here = {node.name for node in self._sessions if node.name and not node.over}
+        owing = {*self._owed.values(), *(worker.node for worker in self._parked.values())}
+        return [self._standing(name, name in here) for name in sorted(here | owing)]
+
+    def _standing(self, name: str, here: bool) -> dict[str, Any]:
+        now, node = self.loop.clock.now(), self._last.get(name)
+        parked = [worker for worker in self._parked.values() if worker.node == name]
+        workers = list(node.workers.values()) if node is not None and here else []
+        ends = [self._parked_at[worker.stream] + self._wait_s for worker in parked if worker.stream in self._parked_at]
+        if self._given_up_at is not None and name in self._owed.values():
+            ends.append(self._given_up_at)
+        return {
+            "name": name, "state": "here" if here else "away", "workers": len(workers),
+            "visits": sum(len(worker.visits) for worker in (*workers, *parked)),
+            "owed": len(parked) + sum(machine == name for machine in self._owed.values()),
+            "heard_s": None if node is None else round(now - node.channel.heard_at, 1),
+            "given_up_in_s": None if here or not ends else round(max(min(ends) - now, 0.0), 1),
+            "shipped_bytes": 0 if node is None else node.shipped_bytes,
+        }  # fmt: skip
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -328,13 +374,15 @@ class Nodes:
     async def _watch(self) -> None:
         while True:
             now = self.loop.clock.now()
+            silent_s = LIFE_S + MARGIN_S if self.loop.ending in (None, ExitCode.DONE) else SILENT_AT_END_S
             for node in self._sessions:
                 if node.over:
                     continue
                 node.channel.beat()
-                if not node.away and now - node.channel.heard_at > LIFE_S + MARGIN_S:
+                if not node.away and now - node.channel.heard_at > silent_s:
                     node.away = True
-                    _log.warning("machine %s is silent: it gets no more visits", node.name)
+                    if node.places:  # else it has left, or was sent home
+                        _log.warning("machine %s is silent: it gets no more visits", node.name)
                     self._park(node)
                     self._end(node)  # what it says from now on is of a session that is over
             for stream, since in list(self._parked_at.items()):
@@ -391,8 +439,20 @@ class Nodes:
             self.loop.fail(self.failure)
 
 
+def _unfit(node: Node, status: int | None) -> str | None:
+    """Why a machine gets no other worker in the place of one that ended with `status`."""
+    if status == ExitCode.DISK_FULL:
+        return NO_ROOM
+    if status == ExitCode.DAMAGED:
+        return "something in its directory is damaged; it says there what"
+    return f"{node.deaths} of its workers died one after another" if node.deaths >= DEATHS_MAX else None
+
+
 async def listen(loop: Crawl, keys: Cluster) -> Nodes:
-    """The machines of a crawl that is about to open. ConfigError, OSError."""
+    """The machines of a crawl that is about to open. ConfigError."""
     nodes = Nodes(loop, keys.node_wait_seconds)
-    _log.info("machines are awaited at port %d", await nodes.listen(keys))
+    try:
+        _log.info("machines are awaited at port %d", await nodes.listen(keys))
+    except OSError as error:
+        raise ConfigError(f"cluster.listen = {keys.listen}: {os.strerror(error.errno or 0)}") from error
     return nodes

@@ -45,6 +45,8 @@ class Standing:
     address: str
     actor: bool
     look: dict[str, Any] | None
+    why: str = ""
+    """Why its actor could not be made."""
 
 
 def check(address: str) -> None:
@@ -155,7 +157,7 @@ class OnRay:
         asked = {name: handle.look.remote() for name, handle in actors.items() if name in there}
         self._ray.wait(list(asked.values()), num_returns=len(asked), timeout=LOOK_S) if asked else None
         return [
-            Standing(name, there.get(name, ""), name in actors, self._answer(asked.get(name)))
+            Standing(name, there.get(name, ""), name in actors, *self._answer(asked.get(name)))
             for name in sorted({*there, *actors})
         ]
 
@@ -165,7 +167,7 @@ class OnRay:
         going = {name: handle for name, handle in actors.items() if name in wanted or not wanted}
         asked = {name: handle.end.remote() for name, handle in going.items() if name in there}
         self._ray.wait(list(asked.values()), num_returns=len(asked), timeout=2 * END_S) if asked else None
-        told = [(name, bool(self._answer(asked.get(name)))) for name in sorted(going)]
+        told = [(name, bool(self._answer(asked.get(name))[0])) for name in sorted(going)]
         for handle in going.values():
             self._ray.kill(handle, no_restart=True)
         return told
@@ -179,14 +181,16 @@ class OnRay:
                 except ValueError:  # it went home meanwhile
                     continue
 
-    def _answer(self, asked: Any) -> Any:
-        """What an actor answered; None: nothing yet, or it is being started again."""
+    def _answer(self, asked: Any) -> tuple[Any, str]:
+        """What an actor answered, and why it could not be made. None: nothing yet, or it is being started again."""
         if asked is None:
-            return None
+            return None, ""
         try:
-            return self._ray.get(asked, timeout=0)
+            return self._ray.get(asked, timeout=0), ""
+        except self._ray.exceptions.ActorDiedError as error:
+            return None, str(error).strip().splitlines()[-1].strip()
         except (self._ray.exceptions.GetTimeoutError, self._ray.exceptions.RayActorError):
-            return None
+            return None, ""
 
     def _actor(self, name: str) -> str:
         return f"{self._crawl}/{name}"

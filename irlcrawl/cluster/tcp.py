@@ -19,6 +19,7 @@ import asyncio
 import hmac
 import logging
 import secrets
+import socket
 import ssl
 import struct
 from collections.abc import Callable
@@ -114,6 +115,19 @@ def check(keys: Cluster) -> tuple[tuple[str, int], bytes, ssl.SSLContext | None]
         )
     tls = server_tls(keys.tls_cert, keys.tls_key) if keys.tls_cert else None
     return place, read_secret(keys.token_file), tls
+
+
+def check_here(place: tuple[str, int]) -> None:
+    """Whether a port may be opened at that address: it is one of this machine's. ConfigError."""
+    host, port = place
+    try:
+        family, kind, _, _, found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(found)
+    except OSError as error:
+        raise ConfigError(
+            f"cluster.listen = {host}:{port}: {error.strerror}; takes an address of this machine"
+        ) from error
 
 
 class TcpCarrier:

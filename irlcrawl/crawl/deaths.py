@@ -66,7 +66,9 @@ class Deaths:
         code = await self._fleet.reap(worker)
         _log.warning("worker %d%s %s", worker.stream, f" of {worker.node}" if worker.node else "", how_ended(code))
         self._in_a_row += not worker.node  # a machine takes all of its workers along
-        if code == int(ExitCode.DISK_FULL):
+        if worker.node:  # it is the machine that cannot go on, not the crawl (cluster/nodes.py)
+            pass
+        elif code == int(ExitCode.DISK_FULL):
             if self._run.code is None:
                 _log.error("stopping: %s", self._disk_space.words())
             self._stop(ExitCode.DISK_FULL)

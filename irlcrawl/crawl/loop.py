@@ -294,6 +294,7 @@ class CrawlLoop:
                 self.gauges.pace.synced(message["sync_s"])
                 # A visit may have ended while a file was written: only an empty answer says that nothing is left.
                 worker.unharvested = 0 if message["file"] is None else 1
+                worker.harvested(message["file"] is None)
                 if message["file"] is not None:
                     self.turns.arrived(message["file"])
             case "doubt":

@@ -18,7 +18,8 @@ def check_means(config: Config) -> None:
     if config.cluster.listen and not config.cluster.ray:  # on Ray, what is missing is made
         from irlcrawl.cluster import tcp  # few crawls have machines, or earlier archives
 
-        tcp.check(config.cluster)
+        place, _, _ = tcp.check(config.cluster)
+        tcp.check_here(place)
     for path in config.archive.dedupe_from:
         if os.path.isfile(path):
             from irlcrawl.worker.archive import payloads

@@ -23,7 +23,7 @@ from drum.segment import Segment
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.keys import name_key
-from irlcrawl.base.reasons import CLASS_OF, DONE_NAMES, LIMITS, Class, Reason
+from irlcrawl.base.reasons import CLASS_OF, DONE_NAMES, FETCHED_WELL, LESS_THAN_ALL, LIMITS, Class, Reason, names
 from irlcrawl.base.rows import RETURN
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.crawl.status import ERRORS
@@ -38,11 +38,8 @@ from irlcrawl.worker.harvest.sections import write_sections
 CHUNK_ROWS = 16_384
 TAKEN, STALE, BUSY = "taken", "stale", "busy"
 """What a running crawl answers: the harvest is its own now; another one came before; it is starting or ending."""
-FETCHED_WELL = (Reason.OK, Reason.REDIRECT, Reason.TAKEN_DOWN)
-"""Nothing is to be asked again for these."""
+_LESS = names(LESS_THAN_ALL)
 _HANDED_IN = ("returns", "links", "signals")
-LESS_THAN_ALL = ("truncated", "withheld")
-"""Reasons for which less was kept of a page than there was."""
 
 
 OUTCOMES = ("failed", "excluded", "errors")
@@ -68,7 +65,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         """ConfigError for a filter that can let nothing through."""
-        known = [reason.name.lower() for reason in Reason if reason not in FETCHED_WELL]
+        known = names(set(Reason) - FETCHED_WELL)
         for reason in self.reasons:
             if reason not in known:
                 raise ConfigError(f"--reason {reason}: takes one of {', '.join(known)}")
@@ -98,7 +95,7 @@ class Selection:
     def _takes(self, entry: LogEntry) -> bool:
         if entry.reason == "taken_down":
             return False
-        if entry.outcome == "fetched" and entry.status < 400 and entry.reason not in LESS_THAN_ALL:
+        if entry.outcome == "fetched" and entry.status < 400 and entry.reason not in _LESS:
             return False
         if "visit" in entry.notes:
             return False  # a later visit of a page, which goes on being visited

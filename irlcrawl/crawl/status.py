@@ -12,7 +12,7 @@ from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import SNAPSHOT, JobDir
-from irlcrawl.base.reasons import CLASS_OF, Class
+from irlcrawl.base.reasons import CLASS_OF, ERROR_RESPONSES, HAD, Class, names
 from irlcrawl.crawl.control import NotOurs, ask
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import View
@@ -87,8 +87,9 @@ FIELDS: dict[str, str] = {
     "lookups_per_url": "times a URL passed the records of sites, per URL: at most 3",
     "over_budget_per_url": "... of these, times it was over its site's budget before: at most 2",
     "workers": "fetch worker processes alive",
-    "machines": "other machines that work for the crawl: name, state (here, away), workers, visits, owed (streams of "
-    "earlier sessions that are not handed over yet), heard_s (seconds since it was heard), shipped_bytes",
+    "machines": "other machines that work for the crawl, or are away and owe it something: name, state (here, away), "
+    "workers, visits, owed (streams of earlier sessions that are not handed over yet), heard_s (seconds since it was "
+    "heard; null: not in this run), given_up_in_s (null: not away), shipped_bytes",
     "memory_bytes": "resident, all processes",
     "held": "what the frontier holds in memory: kind -> how many, or bytes",
     "warc_bytes": "written to archives",
@@ -112,12 +113,11 @@ ENDED = {
 def no_page_had(record: Mapping[str, Any]) -> bool:
     """Of a crawl that is done: of none of its URLs a page was had."""
     had = record["fetched_by_reason"] or {}
-    return not any(had.get(name) for name in ("ok", "truncated", "redirect"))
+    return not any(had.get(name) for name in names(HAD))
 
 
 PAUSES_SHOWN, NOW_SHOWN = 5, 3
-ERRORS = ("http_error", "throttled")
-"""Reasons of fetched URLs of which no page was had."""
+ERRORS = names(ERROR_RESPONSES)
 
 ALIVE = ("running", "paused", "renewing", "stopping", "busy")
 
@@ -210,9 +210,16 @@ def _lists(values: Mapping[str, Any]) -> str:
 
 def _machine(one: Mapping[str, Any]) -> str:
     here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
-    told = here if one["state"] == "here" else f"away, last heard {words.duration(one['heard_s'])} ago"
+    told = here if one["state"] == "here" else _away(one)
     owed = f", {words.plural(one['owed'], 'stream')} to be handed over" if one["owed"] else ""
     return f"{one['name']}: {told}, {words.size(one['shipped_bytes'])} shipped{owed}"
+
+
+def _away(one: Mapping[str, Any]) -> str:
+    """Of a machine that says nothing."""
+    heard = "not heard in this run" if one["heard_s"] is None else f"last heard {words.duration(one['heard_s'])} ago"
+    ends = "" if one["given_up_in_s"] is None else f", given up in {words.duration(one['given_up_in_s'])}"
+    return f"away, {heard}{ends}, {words.plural(one['visits'], 'visit')} in hand"
 
 
 def line(values: Mapping[str, Any]) -> str:

@@ -211,6 +211,11 @@ class Supervisor:
         if nodes is not None:
             await nodes.settle()
             old = nodes.settled(old)
+        elif left := sorted({known["node"] for known in state.streams.values() if known.get("node")}):
+            self.progress.note(
+                f"irlcrawl: given up, as nothing listens for machines (cluster.listen): {', '.join(left)}; what they "
+                "had in hand is leased again"
+            )
         streams = loop.turns.begin_streams(self.config.crawl.workers or os.cpu_count() or 1)
         await loop.open(seeded, old)
         await self._add_worker(loop, streams[0])

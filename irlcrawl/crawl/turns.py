@@ -210,6 +210,10 @@ class Turns:
         self._note_begun()
         for worker in self._turn_lost:
             self._limits.unfolded += dispatcher.orphaned(worker, state.runs.left)
+            if again := dispatcher.untold(worker, state.runs.left):
+                self._limits.unfolded -= sum(one.run.rows for one in again)
+                records = recovery.known_records(state, [one.key for one in again])
+                dispatcher.bring(again, [records[one.key] for one in again])
         self._close_streams(result, [worker.stream for worker in self._turn_lost])
         self._turn_lost.clear()
         self._commit(result)

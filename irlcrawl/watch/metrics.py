@@ -90,7 +90,9 @@ def _merges(name: str) -> Callable[[Record], Samples]:
 
 
 def _machine(field: str) -> Callable[[Record], Samples]:
-    return lambda record: [({"machine": one["name"]}, one[field]) for one in record["machines"] or ()]
+    return lambda record: [
+        ({"machine": one["name"]}, one[field]) for one in record["machines"] or () if one[field] is not None
+    ]
 
 
 def _machines_up(record: Record) -> Samples:

@@ -293,7 +293,7 @@ def _machine(record: Record, alive: bool) -> Iterator[Row]:
         yield Row("workers", words.count(record["workers"]))
     for one in record["machines"] or ():
         here = f"{words.plural(one['workers'], 'worker')}, {words.plural(one['visits'], 'visit')}"
-        silent = f"away, heard {words.duration(one['heard_s'])} ago"
+        silent = "away" if one["heard_s"] is None else f"away, heard {words.duration(one['heard_s'])} ago"
         yield Row(one["name"], here if one["state"] == "here" else silent, note="another machine that fetches")
     yield Row("archives", words.size(record["warc_bytes"]))
     if record["disk_free_bytes"] is not None:

@@ -86,7 +86,7 @@ class Log:
 
     def commit(self) -> None:
         edits = Edits()
-        edits.set("crawl", {"id": self.crawl, "format": formats.FORMAT, "keys": "site-12", "seed": 1})
+        edits.set("crawl", {"id": self.crawl, "format": formats.FORMAT, "keys": formats.KEYS, "seed": 1})
         edits.set("log", {"part": self.part, "bytes": self.bytes})
         catalog = Catalog.open(self.job.state)
         catalog.commit(edits)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+from irlcrawl.base import reasons
 from irlcrawl.base.reasons import CLASS_OF, CRAWL_LOG_STATUS, DOUBTFUL, PASSING, WITHOUT_RESPONSE, Class, Reason
 from irlcrawl.crawl.status import FIELDS
 
@@ -35,3 +39,10 @@ def test_failures_of_a_request_are_sorted_by_what_follows() -> None:
 def test_status_names_every_reason_with_which_a_url_is_fetched() -> None:
     for reason, cls in CLASS_OF.items():
         assert (reason.name.lower() in FIELDS["fetched_by_reason"]) == (cls is Class.FETCHED)
+
+
+def test_sets_of_reasons_are_made_in_one_file() -> None:
+    """A recipe for a new reason can name one file only if no other decides by a set of its own (CONTRIBUTING.md)."""
+    made = re.compile(r"[\[({]Reason\.[A-Z_]+, Reason\.[A-Z_]+[\])},]")
+    root = Path(reasons.__file__).parents[1]
+    assert not [path for path in root.rglob("*.py") if path.name != "reasons.py" and made.search(path.read_text())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,19 @@ def test_a_crawl_on_one_machine_loads_nothing_of_the_others(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded:", done.stdout
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a secret of some length")
+    (tmp_path / "secret").chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        place = f"127.0.0.1:{other.getsockname()[1]}"
+        words = ["crawl", str(tmp_path / "job"), "http://127.0.0.1:9/", "--quiet"]
+        for setting in (
+            "crawl.user_agent=test/1 (+http://contact.test/)", f"cluster.listen={place}",
+            f"cluster.token_file={tmp_path / 'secret'}",
+        ):  # fmt: skip
+            words += ["-s", setting]
+        ended = subprocess.run([sys.executable, "-m", "irlcrawl", *words], capture_output=True, text=True)
+    assert ended.returncode == ExitCode.CONFIG
+    assert f"cluster.listen = {place}: Address already in use" in ended.stderr

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 import shutil
 from pathlib import Path
 from typing import Any
+
+from drum import Files
 
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main
 from irlcrawl.cluster import node
+from irlcrawl.cluster.nodes import DEATHS_MAX
 from irlcrawl.config.toml import to_toml
 from tests.cluster.virtual_cluster import Cluster, Machine, Weather
 from tests.crawl.virtual_crawl import Web, star
@@ -174,13 +179,20 @@ def test_a_machine_that_leaves_for_an_hour_comes_back_with_what_it_had(
     crawl.wait_s = 2 * HOUR
     crawl.archived = Anything()
 
+    standing: dict[str, Any] = {}
+
     async def leave(_: Any) -> None:
         await asyncio.sleep(5.0)
         crawl.machines[0].cut = True
         await asyncio.sleep(HOUR)
+        assert crawl.nodes is not None
+        standing.update({one["name"]: one for one in crawl.nodes.record()})
         crawl.machines[0].cut = False
 
     assert crawl.run(leave) is ExitCode.DONE
+    away = standing["m0"]
+    assert (away["state"], away["workers"], away["owed"]) == ("away", 0, 1) and standing["m1"]["state"] == "here"
+    assert away["visits"] and away["heard_s"] >= HOUR and 0 < away["given_up_in_s"] <= HOUR + 60
     assert sorted(crawl.outcomes()) == urls
     assert sum(crawl.web.pages_asked.values()) - len(urls) <= HOSTS
     assert crawl.clock.now() - crawl.web.log[0][0] > HOUR, "nobody else was given what it had in hand"
@@ -214,6 +226,27 @@ def test_a_machine_that_leaves_for_good_or_comes_back_with_an_old_disk(
     assert not back or not list(crawl.machines[0].path.glob("state/harvest-*"))
 
 
+def test_what_a_machine_told_but_never_handed_over_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies when it has told the end of a visit, and not yet shipped what the visit brought. The crawl had those URLs
+    for done, and waited for them without an end."""
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather(), machines=1)
+    crawl.archived = Anything()
+    crawl.wait_s = 60.0
+    crawl.config.limits.pages = len(urls) + 1
+    other = Machine(crawl, "m1")
+
+    async def die(_: Any) -> None:
+        crawl.loop.on_visit = lambda *_: crawl.machines[0].kill()
+        await asyncio.sleep(20.0)
+        crawl.loop.on_visit = lambda *_: None
+        other.start()
+
+    assert crawl.run(die) is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_machine_that_is_told_to_end_hands_over_and_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -235,3 +268,109 @@ def test_a_machine_that_is_told_to_end_hands_over_and_is_not_waited_for(
     assert sorted(crawl.outcomes()) == urls
     assert sum(crawl.web.pages_asked.values()) - len(urls) <= HOSTS
     assert crawl.clock.now() - crawl.web.log[0][0] < HOUR, "others were given what it had in hand"
+
+
+class NoRoom(Files):
+    """Of a machine: `full`, its archives cannot be written; `scarce`, little room is left."""
+
+    full = scarce = False
+
+    def write(self, handle: Any, data: Any) -> None:
+        if self.full and ".warc" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().write(handle, data)
+
+    def free(self, path: Path) -> int:
+        return 1000 if self.scarce else super().free(path)
+
+
+@pytest.mark.parametrize(("what", "why"), [("full", "there is no room on its disk"), ("scarce", node.NO_ROOM)])
+def test_the_full_disk_of_a_machine_does_not_stop_the_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, why: str
+) -> None:
+    """The machine goes home, and says why; others fetch what it had in hand."""
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.wait_s = HOUR
+    crawl.archived = Anything()
+    machine = crawl.machines[0]
+    machine.files = disk = NoRoom()
+
+    async def fill(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        setattr(disk, what, True)
+
+    assert crawl.run(fill) is ExitCode.DONE
+    assert machine.task is not None and machine.task.result() == why
+    assert sorted(crawl.outcomes()) == urls
+    assert crawl.clock.now() - crawl.web.log[0][0] < HOUR
+
+
+def test_workers_that_die_at_once_on_one_machine_are_not_started_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.wait_s = HOUR
+    machine, begun = crawl.machines[0], []
+    start = machine._worker
+
+    def stillborn(stream: int) -> Any:
+        begun.append(stream)
+        process, sock = start(stream)
+        asyncio.get_running_loop().call_later(0.1, process.kill)
+        return process, sock
+
+    machine._worker = stillborn  # type: ignore[method-assign]
+    crawl.archived = Anything()
+    assert crawl.run() is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+    assert machine.task is not None and "died one after another" in machine.task.result()
+    assert len(begun) == DEATHS_MAX
+
+
+def test_a_start_that_waits_for_machines_says_for_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.archived = Anything()
+    standing: list[dict[str, Any]] = []
+
+    async def fall(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        crawl.machines[0].kill()
+        asyncio.get_running_loop().call_later(100.0, look)
+        crawl.kill_frontier()
+
+    def look() -> None:
+        assert crawl.nodes is not None
+        standing.extend(crawl.nodes.record())
+        crawl.machines[0].start()
+
+    assert crawl.run(fall) is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls
+    assert "before these machines have handed over what they have" in caplog.text
+    assert [(one["name"], one["state"], one["heard_s"] is None, one["owed"]) for one in standing] == [
+        ("m0", "away", True, 1), ("m1", "here", False, 0)
+    ]  # fmt: skip
+    assert 480 <= standing[0]["given_up_in_s"] <= 520, "of the 600 s it is waited for"
+
+
+def test_a_stop_waits_ten_seconds_for_a_machine_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.archived = Anything()
+    stopped: list[float] = []
+
+    async def stop(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        crawl.machines[0].kill()
+        stopped.append(crawl.clock.now())
+        crawl.loop.stop(ExitCode.INTERRUPTED)
+
+    assert crawl.run(stop) is ExitCode.INTERRUPTED
+    assert crawl.clock.now() - stopped[0] <= 10.0
+    assert caplog.text.count("says nothing: killing it") <= 1
+    for machine in crawl.machines:
+        machine.task = None  # started again
+    assert crawl.run() is ExitCode.DONE
+    assert sorted(crawl.outcomes()) == urls

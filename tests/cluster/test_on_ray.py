@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.cli import main
+from irlcrawl.cli import main, verbs_cluster
 from irlcrawl.cluster import access, on_ray, stranger
 from irlcrawl.config.keys import Cluster, Config, ConfigError
 from irlcrawl.config.toml import to_toml
@@ -40,8 +40,8 @@ class PlayedRay(ModuleType):
         self.disks = {"m0": True, "m1": True}
         self.token, self.dashboard = True, b""
         self.exceptions = ModuleType("ray.exceptions")
-        for name in ("GetTimeoutError", "RayActorError"):
-            setattr(self.exceptions, name, type(name, (Exception,), {}))
+        for name, above in (("GetTimeoutError", ""), ("RayActorError", ""), ("ActorDiedError", "RayActorError")):
+            setattr(self.exceptions, name, type(name, (getattr(self.exceptions, above, Exception),), {}))
         self.exceptions.AuthenticationError = AuthenticationError  # type: ignore[attr-defined]
         self.util = ModuleType("ray.util")
         self.util.list_named_actors = lambda all_namespaces: [  # type: ignore[attr-defined]
@@ -80,6 +80,8 @@ class PlayedRay(ModuleType):
         pass
 
     def get(self, asked: Any, timeout: float) -> Any:
+        if isinstance(asked, Exception):
+            raise asked
         return asked
 
     def get_actor(self, name: str, namespace: str) -> Actor:
@@ -144,6 +146,21 @@ def test_a_machine_that_is_gone_is_shown_and_not_waited_for(ray: PlayedRay, mach
         ("m0", "10.0.0.1", True, False), ("m1", "", True, True),
     ]  # fmt: skip
     assert machines.down() == [("m0", True), ("m1", False)] and not ray.actors
+
+
+def test_a_machine_without_irlcrawl_says_so(
+    ray: PlayedRay, machines: on_ray.OnRay, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told to be waiting for Ray."""
+    machines.up()
+    died = ray.exceptions.ActorDiedError(
+        "The actor died\n  System error\nModuleNotFoundError: No module named 'irlcrawl'\n"
+    )
+    for actor in ray.actors.values():
+        monkeypatch.setattr(actor.look, "remote", lambda: died)
+    verbs_cluster._tell_machines(machines.standing(), None)
+    line = "10.0.0.1; nothing can be started there: ModuleNotFoundError: No module named 'irlcrawl'"
+    assert capsys.readouterr().out.splitlines() == [f"m0: {line}", f"m1: {line}"]
 
 
 def test_actors_of_other_crawls_are_not_ours(ray: PlayedRay, machines: on_ray.OnRay) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from irlcrawl.cluster.channel import Channel
-from irlcrawl.cluster.tcp import Listener, TcpCarrier, check, place_of, read_secret
+from irlcrawl.cluster.tcp import Listener, TcpCarrier, check, check_here, place_of, read_secret
 from irlcrawl.config.keys import Cluster, ConfigError
 
 SECRET = b"a secret of thirty-two bytes ..."
@@ -127,3 +127,9 @@ def test_no_port_is_opened_without_a_secret(tmp_path: Path) -> None:
     for wrong in ("7000", "host:", "host:x", "host:70000"):
         with pytest.raises(ConfigError, match="HOST:PORT"):
             place_of(wrong)
+
+
+def test_a_crawl_listens_at_an_address_of_its_machine() -> None:
+    check_here(("127.0.0.1", 7117))
+    with pytest.raises(ConfigError, match=r"cluster\.listen = 192\.0\.2\.1:7117: .*; takes an address of this machine"):
+        check_here(("192.0.2.1", 7117))

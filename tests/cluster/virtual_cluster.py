@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from drum import Files
+
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.cluster import node
@@ -98,6 +100,7 @@ class Machine:
     name: str
     places: int = 1
     cut: bool = False
+    files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
         self.path = self.cluster.path.with_name(f"{self.cluster.path.name}-{self.name}")
@@ -118,7 +121,7 @@ class Machine:
                 cluster.clock,
                 self._worker,
                 self.places,
-                cluster.files,
+                self.files,
                 self.leaving,
             )
         )
@@ -139,7 +142,7 @@ class Machine:
 
     def _worker(self, stream: int) -> tuple[Any, socket.socket]:
         ours, theirs = socket.socketpair()
-        serving = asyncio.ensure_future(service.serve(theirs, self.path, self.cluster.files))
+        serving = asyncio.ensure_future(service.serve(theirs, self.path, self.files))
         serving.add_done_callback(lambda task: self.cluster._ended(stream, task))
         serving.add_done_callback(_tell)
         self.cluster.socks[stream] = theirs.dup()

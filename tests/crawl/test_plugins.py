@@ -155,12 +155,15 @@ BODY = b'<a href="/a">a</a><a href="/b">b</a>'
 URL = b"http://a.test/"
 
 
-def read_with(monkeypatch: pytest.MonkeyPatch, **calls: Any) -> tuple[list[bytes], dict[str, int], dict[str, str]]:
+def read_with(
+    monkeypatch: pytest.MonkeyPatch, links_max: int = 100, **calls: Any
+) -> tuple[list[bytes], dict[str, int], dict[str, str]]:
     """The links of a page, what was counted and what was noted, under plug-ins that are these functions."""
     found = {kind: [Plugin(kind, calls[kind])] if kind in calls else [] for kind in plugins.KINDS}
     monkeypatch.setattr(plugins, "load", lambda keys, kinds=plugins.KINDS: {kind: found[kind] for kind in kinds})
     config = configured()
     config.plugins.filter = ["it"]
+    config.page.links_max = links_max
     context = Context(config, 1, Scope(config.scope, {}, [b"any"]))
     unit = Unit(
         url=URL, segment=1, row=0, key=1, host=1, carried=Carried(), cls=Class.FETCHED, reason=Reason.OK, status=200,
@@ -189,6 +192,13 @@ def test_what_goes_wrong_in_a_plug_in_is_counted_and_the_page_goes_on(
     links, counts, _ = read_with(monkeypatch, **{kind: call})
     assert links == BOTH
     assert counts["plugin_errors"] == 1
+
+
+def test_links_of_a_page_handler_beyond_the_bound_of_a_page_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They vanished."""
+    answer = Handled(links=[f"/more/{number}" for number in range(5)])
+    links, counts, _ = read_with(monkeypatch, 3, page=lambda page: answer)
+    assert links == [*BOTH, b"http://a.test/more/0"] and counts["beyond_max"] == 4
 
 
 def test_a_wrong_note_or_link_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

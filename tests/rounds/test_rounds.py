@@ -250,6 +250,15 @@ def test_a_list_that_never_comes_back_returns_by_itself(crawl: Rounds) -> None:
     sound(crawl)
 
 
+def test_a_fetch_says_that_the_date_of_its_list_has_passed(
+    crawl: Rounds, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl.seed()
+    (made,) = crawl.generate()  # lent in 2001, and for a day
+    assert main.main(["fetch", made.path, "-o", str(tmp_path / "late"), "--quiet"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().out.endswith(": that has passed\n")
+
+
 def test_a_list_whose_date_passes_while_the_crawl_runs_returns_to_it(crawl: Rounds) -> None:
     crawl.seed()
     crawl.fetch(*crawl.generate(), "first")

@@ -169,17 +169,21 @@ def test_metrics_of_merges_of_waiting_hosts_and_of_pages_that_are_visited_again(
 
 def test_metrics_of_each_other_machine(known: dict[str, Any]) -> None:
     machines = [
-        {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "shipped_bytes": 1000},
-        {"name": "m2", "state": "away", "workers": 0, "visits": 0, "owed": 4, "heard_s": 90.0, "shipped_bytes": 10},
-    ]
+        {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "given_up_in_s": None,
+         "shipped_bytes": 1000},
+        {"name": "m2", "state": "away", "workers": 0, "visits": 0, "owed": 4, "heard_s": 90.0, "given_up_in_s": 9.0,
+         "shipped_bytes": 10},
+        {"name": "m3", "state": "away", "workers": 0, "visits": 0, "owed": 1, "heard_s": None, "given_up_in_s": 9.0,
+         "shipped_bytes": 0},
+    ]  # fmt: skip
     found = told({**known["midway"], "machines": machines})
     assert {name: values for name, values in found.items() if name.startswith("irlcrawl_machine_")} == {
-        "irlcrawl_machine_up": {"m1": 1, "m2": 0},
-        "irlcrawl_machine_workers": {"m1": 4, "m2": 0},
-        "irlcrawl_machine_visits": {"m1": 9, "m2": 0},
-        "irlcrawl_machine_streams_owed": {"m1": 0, "m2": 4},
+        "irlcrawl_machine_up": {"m1": 1, "m2": 0, "m3": 0},
+        "irlcrawl_machine_workers": {"m1": 4, "m2": 0, "m3": 0},
+        "irlcrawl_machine_visits": {"m1": 9, "m2": 0, "m3": 0},
+        "irlcrawl_machine_streams_owed": {"m1": 0, "m2": 4, "m3": 1},
         "irlcrawl_machine_silent_seconds": {"m1": 0.5, "m2": 90},
-        "irlcrawl_machine_shipped_bytes_total": {"m1": 1000, "m2": 10},
+        "irlcrawl_machine_shipped_bytes_total": {"m1": 1000, "m2": 10, "m3": 0},
     }
 
 
@@ -226,7 +230,16 @@ def test_names_and_labels_follow_prometheus_conventions(known: dict[str, Any]) -
 def test_a_check_of_names_as_promtools_finds_nothing(known: dict[str, Any]) -> None:
     """Also where promtool is not installed, and of every metric: some are told only in crawls that merge, visit pages
     again or have other machines."""
-    machine = {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "shipped_bytes": 9}
+    machine = {
+        "name": "m1",
+        "state": "here",
+        "workers": 4,
+        "visits": 9,
+        "owed": 0,
+        "heard_s": 0.5,
+        "given_up_in_s": None,
+        "shipped_bytes": 9,
+    }
     more = {
         "merges": {"seen": {"buckets_done": 3, "buckets": 16, "rows_waiting": 5}}, "machines": [machine],
         "visits_by_change": {"yes": 4}, "delayed_hosts": {"dns": 1}, "frontier_full": True,

@@ -32,8 +32,10 @@ MORE: dict[str, Any] = {
     "merges": {"seen": {"buckets_done": 4, "buckets": 16, "rows_waiting": 1000}},
     "pages_per_s_over": {"1 min": 40.0}, "resting_hosts": {"dns": 3, "no_robots": 1},
     "throttled_addresses": {"backing_off": 2}, "machines": [
-        {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "shipped_bytes": 1000},
-        {"name": "m2", "state": "away", "workers": 0, "visits": 0, "owed": 4, "heard_s": 90.0, "shipped_bytes": 10},
+        {"name": "m1", "state": "here", "workers": 4, "visits": 9, "owed": 0, "heard_s": 0.5, "given_up_in_s": None,
+         "shipped_bytes": 1000},
+        {"name": "m2", "state": "away", "workers": 0, "visits": 0, "owed": 4, "heard_s": 90.0, "given_up_in_s": 9.0,
+         "shipped_bytes": 10},
     ],
 }  # fmt: skip
 

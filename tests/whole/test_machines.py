@@ -140,3 +140,18 @@ def test_kills_of_machines_and_of_the_frontier_lose_nothing(serve: Serve, machin
     asked = Counter(request.url for request in audit.read(log) if not request.url.endswith("/robots.txt"))
     assert sum(asked.values()) - len(expected) <= 3 * len(HOSTS)
     assert audit.closest(audit.read(log), "host") >= GAP_S
+
+
+def test_the_same_job_goes_back_to_one_machine(serve: Serve, machines: Machines, job: Path) -> None:
+    """Without the machines, one of which has died: what they had in hand is fetched again, and that is told."""
+    crawl, expected, _ = crawl_of(serve, machines, job)
+    running = crawl.start()
+    time.sleep(4.0)
+    machines.kill(0)
+    running.signal(signal.SIGINT)
+    assert running.wait(30).code == ExitCode.INTERRUPTED
+    crawl.settings["cluster.listen"] = ""
+    ended = crawl.run(240)
+    assert ended.code == 0, ended.output
+    assert "given up, as nothing listens for machines (cluster.listen): m0" in ended.output
+    assert {url for url, outcome in outcomes(job).items() if outcome == "fetched"} == expected

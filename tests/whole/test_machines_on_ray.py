@@ -73,7 +73,7 @@ class Ray:
         """Processes of a node of Ray."""
         return [
             one for one in psutil.Process(self.nodes[name].pid).children(recursive=True)
-            if called in " ".join(one.cmdline() or [one.name()])
+            if called in _line(one)
         ]  # fmt: skip
 
     def kill_actor(self, name: str) -> None:
@@ -121,6 +121,14 @@ def test_a_cluster_that_answers_without_a_token_is_refused(tmp_path: Path, capfd
         ray.end()
     assert "this Ray cluster runs what anybody sends it" in capfd.readouterr().err
     assert not (tmp_path / "job").exists()
+
+
+def _line(process: psutil.Process) -> str:
+    """By which it was called; nothing of one that has ended, and that its parent has not heard of yet."""
+    try:
+        return " ".join(process.cmdline() or [process.name()])
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def crawl_of(serve: Serve, ray: Ray, job: Path, tmp_path: Path) -> tuple[Crawl, set[str], Path]:

@@ -332,6 +332,8 @@ class Dispatcher:
         self.fleet.worked(worker, message["requests"], message["bytes"])
         self.bandwidth.ended(visit.charged, message["bytes"], message["requests"])
         worker.unharvested += message["requests"] + reached
+        if worker.node and reached:
+            worker.told.append((host.key, host.site, Run(run.segment, run.at, run.at + reached, run.priority)))
         run.at += reached
         if run.at >= run.end:
             del host.runs[0]
@@ -507,6 +509,15 @@ class Dispatcher:
             backs_off = ending.outcome in ("throttled", "failed")
             self._settle(host, due, now, Reason.LOST, in_vain=False, backs_off=backs_off)
         return reached
+
+    def untold(self, worker: RemoteWorker, left: Callable[[Run], list[Run]]) -> list[ReadyHost]:
+        """The URLs of visits that ended on a machine whose harvests of them will never come."""
+        told, worker.told, worker.told_before = worker.told_before + worker.told, [], []
+        lost = [(key, site, part) for key, site, run in told for part in left(run)]
+        return [
+            ReadyHost(key, site, origin_of(self.runs.read(part.segment, part.at, part.at + 1)["url"][0]), part)
+            for key, site, part in lost
+        ]
 
     def close(self) -> None:
         for task in self._tasks:

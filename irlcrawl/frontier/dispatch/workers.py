@@ -59,11 +59,18 @@ class RemoteWorker:
     heard: bool = False  # it is ready
     silent_s: float = 0.0  # since it last said anything or was asked to, as far as this process was awake
     pinged: bool = False  # it was asked to, and has not
+    killed: bool = False  # for that
     node: str = ""  # the machine it is on; none: this one (irlcrawl/cluster)
+    told: list[Any] = field(default_factory=list)  # of such a machine: visits that ended since its last harvest came
+    told_before: list[Any] = field(default_factory=list)  # ... between the two harvests before
 
     def send(self, message: Message) -> None:
         if self.wire is not None and not self.lost:
             self.wire.send(message)
+
+    def harvested(self, all_of_it: bool) -> None:
+        """A harvest came. It was begun after the one before it came: what was told until then is in it."""
+        self.told_before, self.told = [] if all_of_it else self.told, []
 
 
 class Fleet:
@@ -126,11 +133,17 @@ class Fleet:
         for worker in self.workers:
             worker.silent_s += passed
             worker.work *= faded
+            if worker.killed:  # once is enough; a machine that is away hears it when it is back
+                continue
             if worker.silent_s <= (patience if worker.heard else max(patience, START_S)) / 2:
                 continue
             if worker.pinged:
-                _log.warning("worker %d says nothing: killing it", worker.stream)
+                _log.warning(
+                    "worker %d%s says nothing: killing it", worker.stream, worker.node and f" of {worker.node}"
+                )
+                worker.killed = True
                 worker.process.kill()
+                continue
             worker.pinged, worker.silent_s = True, 0.0
             worker.send({"t": "ping"})
 

@@ -31,8 +31,8 @@ from irlcrawl.frontier.state.hosts import STATE
 
 BLOCK_ROWS = 512
 """Rows per block of a ready section: about as many as one visit reads."""
-BLOCK_BYTES = 6 << 10
-"""Memory of a block beside the bytes of its columns: a dozen arrays, and what they stand on."""
+COLUMN_BYTES = 680
+"""Memory of a column of a block beside its bytes: an array, and what it stands on."""
 RUN = {"key": "u8", "site": "u8", "start": "u4", "rows": "u4", "priority": "u1", "origin": BYTES, **STATE}
 """The index of a ready segment: a row per run, so that opening a crawl reads no URL. `priority` is of its first."""
 PROGRESS = {"segment": "u4", "bits": BYTES}
@@ -355,14 +355,18 @@ class RunReader:
         if batch is None:
             place = self._places[number]
             batch = self._pool.section(place.file, place.section).read(block)
-            self.nbytes += batch.nbytes + BLOCK_BYTES
+            self.nbytes += _memory(batch)
         self._cache[key] = batch
         while self.nbytes > self._cache_bytes_max and len(self._cache) > 1:
             self._drop(next(iter(self._cache)))
         return batch
 
     def _drop(self, key: tuple[int, int]) -> None:
-        self.nbytes -= self._cache.pop(key).nbytes + BLOCK_BYTES
+        self.nbytes -= _memory(self._cache.pop(key))
+
+
+def _memory(block: Batch) -> int:
+    return block.nbytes + COLUMN_BYTES * len(block.columns)
 
 
 def ready_hosts(number: int, index: Batch, done: NDArray[np.bool_] | None = None) -> Iterator[ReadyHost]:

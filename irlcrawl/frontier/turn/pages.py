@@ -17,7 +17,7 @@ from drum import Batch, Bucket, Edits, SegmentWriter
 import numpy as np
 from numpy.typing import NDArray
 
-from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.reasons import DENIED, Class, Reason
 from irlcrawl.base.rows import LINK, Change, with_pages
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.calendar import Calendar
@@ -179,7 +179,7 @@ class TurnPages:
             self._note(taken_out(left["key"]))
             rows, reasons = rows.filter(~out), reasons[~out]
         if rows.rows:
-            denied = np.isin(reasons, [Reason.ROBOTS, Reason.ROBOTS_UNREACHABLE])
+            denied = np.isin(reasons, list(DENIED))
             terms = self.again.rules.of(rows["url"])
             self._put_to_rest(after_failures(rows, denied, terms, self.again.price, self.again.chance, now))
             self._state.count("revisits_failed", rows.rows)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from budgets.sites import Proceed, always
 from irlcrawl.base.job_files import SEEDS_STREAM
-from irlcrawl.base.reasons import CLASS_OF, Class, Reason
+from irlcrawl.base.reasons import CLASS_OF, UNQUEUED, Class, Reason
 from irlcrawl.base.rows import LINK, NO_SEGMENT, RETRY, SIGNAL, VISIT, Source, with_pages
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import CrawlState
@@ -59,8 +59,6 @@ RELEASE_ROWS_MAX = 250_000
 """URLs in memory at once between the queues and the runs."""
 SHED_TO = 0.9
 """Of frontier.bytes_max, so that not every turn has to give something up."""
-_QUEUED_AGAIN = [Reason.QUOTA_SITE, Reason.FRONTIER_FULL]
-"""URLs that these kept from their places in the queues have to get one when they are put back."""
 _CLASS_OF = np.zeros(256, np.uint8)
 _CLASS_OF[list(CLASS_OF)] = list(CLASS_OF.values())  # by the number of a Reason
 
@@ -200,7 +198,7 @@ class Turn:
         self._tell(state.returned_lines(rows, task.now))
         state.count_done(rows["cls"], reason, -1)
         state.count("returned", rows.rows)
-        queued, recounted = np.isin(reason, _QUEUED_AGAIN), reason == Reason.QUOTA_HOST
+        queued, recounted = np.isin(reason, list(UNQUEUED)), reason == Reason.QUOTA_HOST
         state.sites.pend_urls(rows.filter(queued).select(LINK))
         self._pend(rows.filter(recounted), OP_RECOUNTED)
         self._pend(rows.filter(~queued & ~recounted), OP_RETURNED)

@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from irlcrawl.base.keys import is_home
-from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Reason
+from irlcrawl.base.reasons import NOT_THE_PAGE, Reason
 from irlcrawl.base.rows import Change, PageFlag
 from irlcrawl.web.retry_after import unix_date
 from irlcrawl.worker.archive.known import DIGEST_BYTES, ETAG_BYTES_MAX, Known
@@ -23,7 +23,6 @@ from irlcrawl.worker.archive.record import sha1_of
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.harvest.builder import UnitRows
 
-_NOT_THE_PAGE = {*NO_PAGE, *UNWANTED, Reason.WITHHELD, Reason.TAKEN_DOWN}
 HUB_LINKS = 256
 """Links of a page that are remembered: those of the smallest hashes, so that of any number a fair share is."""
 HUB_LINKS_MIN = 8
@@ -62,7 +61,7 @@ def change_of(unit: Unit, exchange: Exchange, sha1: bytes) -> Change:
 def _says_nothing(unit: Unit) -> bool:
     """Whether a response is none from which one learns what the page is: an error, a 304 that nobody asked for, what
     stands in the place of a page, or what was not read."""
-    return unit.status >= 400 or unit.status == 304 or unit.reason in _NOT_THE_PAGE
+    return unit.status >= 400 or unit.status == 304 or unit.reason in NOT_THE_PAGE
 
 
 def decided(unit: Unit, exchange: Exchange, change: Change, wording: int) -> Change:

@@ -323,7 +323,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if len(inside) < len(links):
         found.counts["out_of_scope"] = len(links) - len(inside)
     if page.beyond:
-        found.counts["beyond_max"] = page.beyond
+        found.counts["beyond_max"] = found.counts.get("beyond_max", 0) + page.beyond
     yield from _add(unit, context, found, inside, depth, 0)
     if context.config.page.requisites and html:
         yield from _requisites(unit, body, page, context, found)
@@ -347,6 +347,8 @@ def _handled(
     known = dict(links)
     room = max(context.config.page.links_max - len(links), 0)
     fresh = [url for url in dict.fromkeys(more) if url not in known and url != unit.url]
+    if len(fresh) > room:
+        found.counts["beyond_max"] = len(fresh) - room
     return [*links, *((url, Source.LINK) for url in fresh[:room])]
 
 

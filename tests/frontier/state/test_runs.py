@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.base.rows import BYTES, LINK
+from irlcrawl.base.rows import BYTES, LINK, with_pages
 from irlcrawl.frontier.state.hosts import STATE
-from irlcrawl.frontier.state.runs import BLOCK_BYTES, BLOCK_ROWS, Run, RunReader, Runs
+from irlcrawl.frontier.state.runs import BLOCK_ROWS, COLUMN_BYTES, Run, RunReader, Runs
 
 
 @dataclass
@@ -37,12 +37,13 @@ class Shelf:
         self.catalog.close()
         self.__post_init__()
 
-    def add(self, runs: list[int]) -> int:
+    def add(self, runs: list[int], pages: bool = False) -> int:
         """A segment with runs of these many rows, host by host; a row's key is its place."""
         rows = sum(runs)
         columns = {name: np.arange(rows).astype("<" + kind) for name, kind in LINK.items() if kind != BYTES}
         texts = Ragged.from_list([b"http://h/%d" % row for row in range(rows)])
         urls = Batch.zeros(LINK, rows).with_(**columns, url=texts)
+        urls = with_pages(urls) if pages else urls
         starts = np.cumsum([0, *runs])[:-1]
         index = Batch(
             {
@@ -149,14 +150,19 @@ def test_reads_across_blocks(tmp_path_factory: pytest.TempPathFactory, reads: li
         assert batch["key"].tolist() == list(range(start, end))
         assert batch["url"].tolist() == [b"http://h/%d" % row for row in range(start, end)]
     assert shelf.reader.nbytes <= 200_000
-    assert shelf.reader.nbytes == sum(batch.nbytes + BLOCK_BYTES for batch in shelf.reader._cache.values())
+    assert shelf.reader.nbytes == sum(memory(batch) for batch in shelf.reader._cache.values())
 
 
-def test_blocks_of_a_few_rows_count_by_the_memory_they_take(tmp_path: Path) -> None:
+def memory(block: Batch) -> int:
+    return block.nbytes + COLUMN_BYTES * len(block.columns)
+
+
+@pytest.mark.parametrize("pages", [False, True])
+def test_blocks_of_a_few_rows_count_by_the_memory_they_take(tmp_path: Path, pages: bool) -> None:
     """A row alone in its block counted 72 bytes and took 5,400: where turns brought few URLs, the 16 MiB of blocks took
-    100 and more, and grew for weeks."""
+    100 and more, and grew for weeks. Blocks of pages, which have more columns, took twice what they counted."""
     shelf = Shelf(tmp_path)
-    numbers = [shelf.add([1]) for _ in range(100)]
+    numbers = [shelf.add([1], pages) for _ in range(100)]
     shelf.reader.committed(shelf.runs.segments())
     shelf.reader.read(numbers[0], 0, 1)
     tracemalloc.start()
@@ -174,7 +180,7 @@ def test_blocks_of_a_segment_that_is_gone_are_forgotten(tmp_path: Path) -> None:
     both = [shelf.reader.read(number, 0, 3) for number in (first, second)]
     shelf.fold([(first, row) for row in range(3)])
     shelf.reader.committed(shelf.runs.segments())
-    assert shelf.reader.nbytes == both[1].nbytes + BLOCK_BYTES
+    assert shelf.reader.nbytes == memory(both[1])
 
 
 @settings(max_examples=30)

@@ -33,6 +33,7 @@ from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process, rules_text
+from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.wording import wording
 from tests.worker.fetch.driver import UNKNOWN, Driver, crawl_config
 from tests.worker.fetch.loopback import Loopback, response
@@ -326,6 +327,17 @@ def test_links_of_a_header_keep_the_bound_of_a_page() -> None:
     assert urls(found) == [b"http://a.test/x", b"http://a.test/0", b"http://a.test/1"]
     assert found.counts["beyond_max"] == 8
     assert crawl_log.parse(found.outcome[-1]).notes["beyond_max"] == "8"
+
+
+def test_links_of_a_sitemap_beyond_its_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "LINKS_MAX", 3)
+    listed = b"".join(b"<url><loc>http://a.test/%d</loc></url>" % number for number in range(5))
+    body = b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">' + listed + b"</urlset>"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n"
+    answer = Exchange(b"http://a.test/sitemap.xml", "192.0.2.1", b"GET / HTTP/1.1\r\n\r\n", head, body)
+    found = process(unit("http://a.test/sitemap.xml", source=Source.SITEMAP), answer, LOCATION, context())
+    assert urls(found) == [b"http://a.test/0", b"http://a.test/1", b"http://a.test/2"]
+    assert found.counts["beyond_max"] == 2
 
 
 def test_what_was_left_out_of_a_page_is_counted_and_in_its_line() -> None:
