@@ -20,6 +20,8 @@ import numpy as np
 _PIECE_ROWS = 32_768
 _PLACES = np.arange(BLOCK_ROWS, dtype=np.uint16)
 _CELL_BITS = 3  # so there are 4 to 16 cells a key
+_PACKED_CELL_BITS = 4  # a block's cells fit the cache, and keys that go by site crowd in some of them
+_PACKED_STEPS = 3  # back, before a binary search
 _STEPS_MAX = 16  # from the last key of a cell back to the one looked for, before a binary search
 SEARCH_RATIO = 24  # arrays that differ more in length are matched by binary search of the shorter one (measured)
 MINUS_RATIO = 12  # the same where the longer one would be indexed (measured)
@@ -150,7 +152,7 @@ class _PackedCells:
     def __init__(self, stored: Halves) -> None:
         self._stored = stored
         rows, span = len(stored.high), int(stored.high[-1])
-        self._shift = np.uint32(max(span.bit_length() - (rows - 1).bit_length() - _CELL_BITS, 0))
+        self._shift = np.uint32(max(span.bit_length() - (rows - 1).bit_length() - _PACKED_CELL_BITS, 0))
         self._last: Array = np.zeros((span >> int(self._shift)) + 1, np.uint16)  # a block has no more than 65,536
         self._last[np.right_shift(stored.high, self._shift).astype(np.int64)] = _PLACES[:rows]
 
@@ -166,7 +168,7 @@ class _PackedCells:
         for number in range(_STEPS_MAX):
             if not len(left):
                 return lacking
-            if number == 1:  # more than a few share its cell
+            if number == _PACKED_STEPS:  # more than a few share its cell
                 at = np.searchsorted(self._stored.high, high, side="right") - 1
             else:
                 at -= 1  # the first key is beyond none of them
