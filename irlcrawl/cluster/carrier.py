@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 PACKET_BYTES_MAX = 256 << 20
-"""A longer one is taken for garbage. A hello with a million scope entries has some 40 MB; a piece of a file 1 MiB."""
+"""A longer one is taken for garbage. A hello with a million scope entries has some 40 MB; a piece of a file 256 KiB."""
 
 
 class Carrier(Protocol):
@@ -24,8 +24,9 @@ class Carrier(Protocol):
     refused: str | None
     """Why the other side wants no packet of this session any more: it is another process now."""
 
-    def send(self, packet: bytes) -> None:
-        """At some time, perhaps. Nothing where there is no connection."""
+    def send(self, packet: bytes, data: bytes) -> None:
+        """A packet whose end is `data`, which is large at times and not copied for what is before it. At some time,
+        perhaps. Nothing where there is no connection."""
         ...
 
     def close(self) -> None: ...

@@ -50,7 +50,7 @@ class Channel:
         self, carrier: Carrier, now: Callable[[], float], on_message: Callable[[Message, memoryview], None]
     ) -> None:
         self._carrier, self._now, self._on_message = carrier, now, on_message
-        self._unheard: OrderedDict[int, bytes] = OrderedDict()  # number -> message, not acknowledged
+        self._unheard: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # number -> message, not acknowledged
         self._unheard_bytes = 0
         self._next = 1
         self._expected = 1
@@ -83,13 +83,13 @@ class Channel:
 
     def send(self, message: Message, data: bytes = b"") -> None:
         text = json.dumps(message, separators=(",", ":")).encode()
-        body = _LENGTH.pack(len(text)) + text + data
+        body = _LENGTH.pack(len(text)) + text
         number, self._next = self._next, self._next + 1
         if not self._unheard:
             self._moved_at = self._now()
-        self._unheard[number] = body
-        self._unheard_bytes += len(body)
-        self._packet(number, body)
+        self._unheard[number] = body, data
+        self._unheard_bytes += len(body) + len(data)
+        self._packet(number, body, data)
 
     def beat(self) -> None:
         """Send again what nobody seems to have heard, and a word if nothing else was said."""
@@ -97,24 +97,24 @@ class Channel:
         if self._unheard and not self._carrier.reliable and now - self._moved_at >= RESEND_S:
             self._moved_at = now
             for number in list(self._unheard)[:RESENT_AT_ONCE]:
-                self._packet(number, self._unheard[number])
+                self._packet(number, *self._unheard[number])
         elif self._owes or now - self._sent_at >= BEAT_S:
-            self._packet(0, b"")
+            self._packet(0)
 
     def close(self) -> None:
         self._carrier.close()
 
     def _again(self) -> None:
         """A new connection: nothing is known of what was under way."""
-        self._packet(0, b"")
-        for number, body in self._unheard.items():
-            self._packet(number, body)
+        self._packet(0)
+        for number, (body, data) in self._unheard.items():
+            self._packet(number, body, data)
 
-    def _packet(self, number: int, body: bytes) -> None:
+    def _packet(self, number: int, body: bytes = b"", data: bytes = b"") -> None:
         self._owes, self._sent_at = False, self._now()
         packet = _HEAD.pack(number, self._expected, self._sent_at, self._newest) + body
-        self.bytes_sent += len(packet)
-        self._carrier.send(packet)
+        self.bytes_sent += len(packet) + len(data)
+        self._carrier.send(packet, data)
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,8 @@ class Channel:
     def _forget(self, taken: int) -> None:
         full = not self.room
         while self._unheard and next(iter(self._unheard)) < taken:
-            self._unheard_bytes -= len(self._unheard.popitem(last=False)[1])
+            _, (body, data) = self._unheard.popitem(last=False)
+            self._unheard_bytes -= len(body) + len(data)
             self._moved_at = self._now()
         if full and self.room:
             self.on_room()

@@ -36,7 +36,7 @@ SILENT_S = 8.0
 """A node that hears nothing for so long, not even a beat, makes another connection."""
 AGAIN_S = 1.0
 SECRET_BYTES_MIN = 16
-READ_BYTES = 2 << 20
+READ_BYTES = 512 << 10
 """Of a packet so much may wait to be read: more than a piece of a file, so that none is read in parts."""
 
 _LENGTH = struct.Struct("<I")
@@ -143,10 +143,11 @@ class TcpCarrier:
         self._keeping: asyncio.Task[None] | None = None
         self.closed = False
 
-    def send(self, packet: bytes) -> None:
+    def send(self, packet: bytes, data: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(_LENGTH.pack(len(packet)))
-            self._writer.write(packet)  # of a mebibyte, mostly: not copied for four bytes in front
+            self._writer.write(_LENGTH.pack(len(packet) + len(data)) + packet)
+            if data:
+                self._writer.write(data)
 
     def close(self) -> None:
         self.closed = True

@@ -51,13 +51,13 @@ class FakeCarrier:
         self.on_packet: Callable[[bytes], None] = lambda packet: None
         self.on_open: Callable[[], None] = lambda: None
 
-    def send(self, packet: bytes) -> None:
+    def send(self, packet: bytes, data: bytes) -> None:
         weather = self._weather
         if self.closed or self._cut() or weather.random.random() < weather.lost:
             return
         for _ in range(1 + (weather.random.random() < weather.doubled)):
             delay = weather.random.random() * weather.delay_s
-            asyncio.get_running_loop().call_later(delay, self._arrive, packet)
+            asyncio.get_running_loop().call_later(delay, self._arrive, packet + data)
 
     def _arrive(self, packet: bytes) -> None:
         assert self.other is not None
