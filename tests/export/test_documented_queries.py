@@ -1,4 +1,4 @@
-"""The queries of docs/exports.md, run on an export by DuckDB and Polars; and the columns of Common Crawl's index."""
+"""The queries of README.md, run on an export by DuckDB and Polars; and the columns of Common Crawl's index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CC_INDEX = (
 
 
 def example(kind: str) -> str:
-    (found,) = re.findall(rf"```{kind}\n(.*?)```", (REPOSITORY / "docs" / "exports.md").read_text(), re.DOTALL)
+    (found,) = re.findall(rf"```{kind}\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
     return str(found)
 
 
