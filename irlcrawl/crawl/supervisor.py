@@ -37,7 +37,7 @@ from irlcrawl.crawl.control_server import ControlServer, serve
 from irlcrawl.crawl.heartbeat import Heartbeat
 from irlcrawl.crawl.history import History
 from irlcrawl.crawl.hooks import Hooks
-from irlcrawl.crawl.journal import note
+from irlcrawl.crawl.journal import note, note_start
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.returns import TAKEN
 from irlcrawl.crawl.seeding import NewSeeds, named_again, write_seeds
@@ -180,6 +180,7 @@ class Supervisor:
         state = CrawlState.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
         log_step("state open")
         try:
+            note_start(self.job, state.files, self.clock.now(), state.edited, state.given)
             machine = machine_clocks(self.config, self.clock, boot_id(state.files))
             loop = self.loop = CrawlLoop(state, self.config, self.clock, machine, began)
             if lacking := loop.limits.disk_space.lacking(starting=not renewed):
