@@ -284,19 +284,23 @@ def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
 def test_the_graph_in_the_formats_of_others(job: JobDir, run: Run, tmp_path: Path) -> None:
     import gzip
 
-    add(job, [Page("http://www.a.example/", b"<a href=https://b.example/>b</a><a href=http://c.example/>c</a>"),
+    add(job, [Page("http://www.a.example/", b"<a href=https://b.example/>b</a><a href=http://c.example/>c</a>"
+                                            b"<a href=http://d.a.example>d</a><a href=http://www.a.example./x>x</a>"),
               Page("http://b.example/", b"<a href=http://www.a.example/>a</a>"),
               Page("http://alone.example/")], stream=4)  # fmt: skip
     for format_ in ("cc", "webgraph"):
         assert run("export", "graph", job.path, "-o", tmp_path / "g", "--format", format_)[0] == ExitCode.DONE
     assert gzip.decompress((tmp_path / "g" / "vertices.txt.gz").read_bytes()).decode().splitlines() == [
-        "0\texample.a", "1\texample.alone", "2\texample.b", "3\texample.c",
-    ]  # fmt: skip
+        "0\texample.a\t3", "1\texample.alone\t1", "2\texample.b\t1", "3\texample.c\t1",
+    ], "Common Crawl's graph of domains has the number of their hosts"  # fmt: skip
     assert b".tmp" not in (tmp_path / "g" / "vertices.txt.gz").read_bytes(), "`gunzip -N` made a file of that name"
     edges = [(0, 2), (0, 3), (2, 0)]
     packed = gzip.decompress((tmp_path / "g" / "edges.txt.gz").read_bytes())
     assert [tuple(map(int, line.split(b"\t"))) for line in packed.splitlines()] == edges
     assert (tmp_path / "g" / "graph.graph-txt").read_text().split("\n") == ["4", "2 3", "", "0", "", ""]
+    assert run("export", "graph", job.path, "-o", tmp_path / "h", "--format", "cc", "--by", "host")[0] == ExitCode.DONE
+    by_host = gzip.decompress((tmp_path / "h" / "vertices.txt.gz").read_bytes()).decode().splitlines()
+    assert by_host[:3] == ["0\texample.a", "1\texample.a.d", "2\texample.a.www"], "that of hosts has not"
 
 
 @pytest.mark.parametrize(
