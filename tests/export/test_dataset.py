@@ -266,6 +266,29 @@ def test_a_device_was_replaced_by_a_file_and_so_was_a_symlink(job: JobDir, run: 
     assert code == ExitCode.FAILED and f"there is no directory {tmp_path / 'none'}" in err
 
 
+@pytest.mark.parametrize(
+    ("what", "kept"),
+    [
+        ("pages", "interrupted: the archives that were done are kept in out; the same command goes on with the others"),
+        ("wacz", "interrupted: out was not written; the same command begins anew, with the indexes of archives that"),
+        ("hosts", "interrupted: out was not written; the same command begins anew\n"),
+        (None, "interrupted: what was written to standard output is not all of it\n"),
+    ],
+)
+def test_an_export_that_was_interrupted_said_nothing(
+    job: JobDir, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str | None, kept: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for at in ("dataset.write", "dataset.rows", "wacz.write", "hosts.rows"):
+        monkeypatch.setattr(f"irlcrawl.export.{at}", interrupted)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("export", what or "pages", job.path, "--quiet", *(["-o", "out"] if what else []))
+    assert code == ExitCode.INTERRUPTED and kept in err
+
+
 def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("resiliparse", reason="resiliparse is missing: pip install 'irlcrawl[text]'")
     words = b"The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the warm straw. " * 5
