@@ -372,7 +372,7 @@ class _Question:
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
             where = f"{queue - current} behind the one in use" if queue > current else "which is in use"
-            text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
+            text = f"in queue {queue}, {where}; at least {words.plural(ahead, 'URL')} before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)
