@@ -129,13 +129,14 @@ class _Question:
             if not found:
                 break
             at = found[-1]
-        if len(met) == 1:
+        loop = f"; a loop: it leads back to {target.decode()}" if target in met and at.url == met[-1] else ""
+        if len(met) == 1 and not loop:
             return {}
-        end = f"{at.outcome}, {at.reason}"
+        end = f"{at.outcome}, {at.reason}{loop}"
         if at.url != met[-1]:
             key = self._reading.scope().why_not(met[-1], hop=len(met) - 1)
             end = f"left out by {key}" if key else "not asked for yet"
-        return {"redirects_to": met[1].decode(), "ends_at": f"{met[-1].decode()} ({end})"}
+        return {"redirects_to": met[min(1, len(met) - 1)].decode(), "ends_at": f"{met[-1].decode()} ({end})"}
 
     def _listed(self, via: str) -> Answer:
         """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""
