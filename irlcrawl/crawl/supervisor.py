@@ -56,10 +56,6 @@ if TYPE_CHECKING:
     from irlcrawl.cluster.nodes import Nodes
     from irlcrawl.terminal.progress import Progress
 
-STOP_SECONDS = 8.0
-"""A clean stop that takes longer drops the requests in flight: either kind of stop is over, and committed, within 10
-s."""
-
 SAME_SIGNAL_SECONDS = 0.2
 """Two equal signals this close are one stop: `timeout` and other programs signal a process and then its group, and
 nobody presses Ctrl-C that fast."""
@@ -371,8 +367,7 @@ class Supervisor:
         assert self.loop is not None
         self._heartbeat.say("STOPPING=1")
         self._next, self._told_to_stop = None, True
-        self.loop.stop(ExitCode.INTERRUPTED)
-        asyncio.get_running_loop().call_later(STOP_SECONDS, self.loop.abort, None)
+        self.loop.stop_soon(ExitCode.INTERRUPTED)
 
     # -- the control socket ----------------------------------------------------------------------------------------
 
@@ -439,5 +434,4 @@ class Supervisor:
             return
         first, self._next = self._next is None, config
         if first:
-            loop.stop(ExitCode.INTERRUPTED)
-            asyncio.get_running_loop().call_later(STOP_SECONDS, loop.abort, None)
+            loop.stop_soon(ExitCode.INTERRUPTED)
