@@ -94,7 +94,7 @@ def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: R
     again, bare = found["http://a.example/again"], found["http://a.example/bare"]
     assert (again["fetch_status"], bare["fetch_status"], again["content_digest"]) == (304, None, "AAAA")
     assert again["title"] is None and not [row for row in rows if row["url"] == bare["url"] and row["links"]]
-    assert len(run("export", "links", job.path)[1].splitlines()) == 2
+    assert len(run("export", "links", job.path)[1].splitlines()) == 3
 
 
 def test_a_page_of_which_its_server_says_that_it_is_as_before_had_no_status(job: JobDir, run: Run) -> None:
