@@ -184,7 +184,7 @@ def lines(answer: Answer) -> Iterator[str]:
     """The answer in words."""
     disk, last, machine = answer["disk_bytes"], answer["rates_at_the_end"], Machine(**answer["machine"])
     took = words.duration(answer["days"] * DAY_S)
-    yield f"{words.count(answer['pages'])} pages in {took}, {words.rate(answer['pages_per_s'])} pages/s"
+    yield f"{words.plural(answer['pages'], 'page')} in {took}, {words.rate(answer['pages_per_s'])} pages/s"
     yield f"bound by    {answer['binds']}"
     told = ", ".join(f"{name} {words.rate(rate)}" for name, rate in sorted(last.items(), key=lambda item: item[1]))
     yield f"allow       {told} pages/s, at the end"

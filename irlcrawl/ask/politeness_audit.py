@@ -35,6 +35,7 @@ from irlcrawl.base.reasons import NO_CONNECTION, names
 from irlcrawl.base.url import SiteOf, host_of
 from irlcrawl.config.toml import load_stored
 from irlcrawl.frontier.state import formats
+from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.web.retry_after import THROTTLES, seconds_asked
 from irlcrawl.worker.archive.crawl_log import LogEntry
@@ -295,23 +296,26 @@ def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
     """The findings in words. every: all clocks of `worst`; otherwise the clocks that broke their rule, and the closest
     one of each kind."""
     yield (
-        f"{told['requests']:,} requests, judged by the crawl log; gaps from the end of one (at a shared address and a "
-        "site of many hosts from its start) to the start of the next"
+        f"{words.plural(told['requests'], 'request')}, judged by the crawl log; gaps from the end of one (at a shared "
+        "address and a site of many hosts from its start) to the start of the next"
     )
     for clock in CLOCKS:
         one = told[clock]
         if not one["gaps"]:
             yield f"{clock:<9}{one['clocks']:,} known, none was asked twice"
             continue
+        gaps = words.plural(one["gaps"], "gap")
         yield (
-            f"{clock:<9}{one['clocks']:,} known, {one['gaps']:,} gaps: smallest {one['smallest_s']:.3f} s, "
+            f"{clock:<9}{one['clocks']:,} known, {gaps}: smallest {one['smallest_s']:.3f} s, "
             f"median {one['median_s']:.3f} s, {one['broken']:,} shorter than the rule"
         )
         for found in one["worst"]:
             if every or found["broken"] or (found is one["worst"][0] and found["rule_s"]):
-                verdict = f"BROKEN {found['broken']} times" if found["broken"] else "closest to its rule"
+                broken = words.plural(found["broken"], "time")
+                verdict = f"BROKEN {broken}" if found["broken"] else "closest to its rule"
                 yield (
                     f"         {found['name']}: {verdict}: {found['gap_s']:.3f} s where {found['rule_s']:.3f} s were "
                     f"due; smallest {found['smallest_s']:.3f} s, median {found['median_s']:.3f} s"
                 )
-    yield "no promise was broken" if not told["broken"] else f"{told['broken']:,} gaps were too short"
+    short = words.plural(told["broken"], "gap was", "gaps were")
+    yield "no promise was broken" if not told["broken"] else f"{short} too short"

@@ -203,7 +203,7 @@ def _eaters(sites: list[Site], totals: dict[str, int]) -> Iterator[tuple[Site, s
             why.append(f"{waste:.0%} of all requests went to it and brought nothing new (yield {site.worth:.2f})")
         if not why and site.spent >= REQUESTS_LEAST and site.worth is not None and site.worth < TRAP_YIELD:
             why.append(
-                f"of {words.count(site.spent)} requests {words.count(site.gained)} brought new content: a trap? "
+                f"of {words.plural(site.spent, 'request')} {words.count(site.gained)} brought new content: a trap? "
                 "page.near_duplicates_max = 10 ends most of them, `irlcrawl block` ends any"
             )
         if waits >= max(WAITING_SHARE, 3 / len(sites)) and site.in_degree < max(median, 1):
@@ -236,13 +236,13 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     totals = told["totals"]
     yield (
         f"{words.plural(totals['sites'], 'site')}, {words.plural(totals['spent'], 'request')}, "
-        f"{words.plural(totals['gained'], 'page')} gained, {words.count(totals['waiting'])} URLs waiting, "
+        f"{words.plural(totals['gained'], 'page')} gained, {words.plural(totals['waiting'], 'URL')} waiting, "
         f"{words.count(totals['deferred'])} over budget"
     )
     yield ""
     yield from _table([COLUMNS, *(_row(site) for site in told["sites"])])
-    if told["others"]:
-        yield f"and {words.count(told['others']['sites'])} others, {words.count(told['others']['spent'])} requests"
+    if others := told["others"]:
+        yield f"and {words.plural(others['sites'], 'other')}, {words.plural(others['spent'], 'request')}"
     yield ""
     yield "sites that eat the crawl" if told["eaters"] else "no site eats the crawl"
     for site in told["eaters"]:

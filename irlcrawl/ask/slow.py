@@ -181,7 +181,7 @@ def _workers(seen: _Seen) -> Finding | None:
     if kept > computes:
         key = OTHERS
     elif workers < seen.cores:
-        key = f"crawl.workers ({seen.cores} cores are there)"
+        key = f"crawl.workers ({words.plural(seen.cores, 'core is', 'cores are')} there)"
     return Finding("workers", computes + kept, says + _kept(kept), key)
 
 
@@ -214,8 +214,9 @@ def _dns(seen: _Seen) -> Finding | None:
     idle = pace["hosts"] - pace["visits"]  # hosts that are not visited
     if not waiting or waiting < COMPUTES * idle:
         return None
-    says = f"{words.count(waiting)} of {words.count(idle)} hosts that are not visited lack an address; "
-    says += f"{words.count(asked)} names are asked for at once"
+    lack = "lacks" if waiting == 1 else "lack"
+    says = f"{words.count(waiting)} of {words.plural(idle, 'host')} without a visit {lack} an address; "
+    says += f"{words.plural(asked, 'name is', 'names are')} asked for at once"
     key = "network.resolvers: one that answers sooner"
     if asked >= COMPUTES * at_once:
         key = f"network.dns_in_flight_max ({at_once}), or {key}"

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from drum import Batch
+from drum.segment import Segment
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from irlcrawl.ask.outcomes import check_log, entries_of, index_log, outcomes
 from irlcrawl.ask.shown_state import shown_waiting
 from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
@@ -127,13 +129,14 @@ class _Question:
             if not found:
                 break
             at = found[-1]
-        if len(met) == 1:
+        loop = f"; a loop: it leads back to {target.decode()}" if target in met and at.url == met[-1] else ""
+        if len(met) == 1 and not loop:
             return {}
-        end = f"{at.outcome}, {at.reason}"
+        end = f"{at.outcome}, {at.reason}{loop}"
         if at.url != met[-1]:
             key = self._reading.scope().why_not(met[-1], hop=len(met) - 1)
             end = f"left out by {key}" if key else "not asked for yet"
-        return {"redirects_to": met[1].decode(), "ends_at": f"{met[-1].decode()} ({end})"}
+        return {"redirects_to": met[min(1, len(met) - 1)].decode(), "ends_at": f"{met[-1].decode()} ({end})"}
 
     def _listed(self, via: str) -> Answer:
         """What the sitemap or feed that named the URL first says of it, as its last archived copy has it."""
@@ -224,7 +227,8 @@ class _Question:
         if place is not None:
             return {**found, **place}
         if last is not None and done:
-            return {**found, "stands": f"done: {last.outcome}, {last.reason}", "place": "done"}
+            back = "; put back, to be asked again" if self._handed_in("returns", key) else ""
+            return {**found, "stands": f"done: {last.outcome}, {last.reason}{back}", "place": "done"}
         if not seen:
             waits = any((batch["key"] == np.uint64(key)).any() for _, batch in reading.seen.scan_pending())
             found["stands"] = (
@@ -297,8 +301,22 @@ class _Question:
         row = reading.pages.row(key, known.label, known.shut) if known.label else None
         if row is None:
             return self._place(key, ON_ITS_WAY if not known.label else PLACES)
-        waits = "an order to visit it waits" if known.ordered else "a signal waits" if known.signalled else None
+        ordered = known.ordered or self._handed_in("signals", key)
+        waits = "an order to visit it waits" if ordered else "a signal waits" if known.signalled else None
         return self._told_of("visited", row, 0) | ({"called": waits} if waits else {})
+
+    def _handed_in(self, section: str, key: int) -> bool:
+        """Whether the URL is in a harvest that the operator handed in and that no turn has taken in yet."""
+        reading = self._reading
+        first: int = reading.catalog.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"]
+        for name in harvests_from(set(reading.files.listdir(reading.job.state)), SEEDS_STREAM, first):
+            try:
+                rows = Segment.open(reading.files, os.path.join(reading.job.state, name)).sections[section]
+                if any((batch["key"] == np.uint64(key)).any() for batch in rows.scan(["key"])):
+                    return True
+            except FileNotFoundError:  # a crawl that runs took it in meanwhile
+                continue
+        return False
 
     def _place(self, key: int, places: Collection[str]) -> Answer | None:
         reading = self._reading
@@ -355,7 +373,7 @@ class _Question:
             labels, rows = reading.queues.counts()
             ahead = int(rows[labels < row["queue"][0]].sum())
             where = f"{queue - current} behind the one in use" if queue > current else "which is in use"
-            text = f"in queue {queue}, {where}; at least {words.count(ahead)} URLs before"
+            text = f"in queue {queue}, {where}; at least {words.plural(ahead, 'URL')} before"
             return {"stands": text, "queue": queue, "current": current, "ahead": ahead}
         if place == "over_budget":
             end = reading.sites.cycle_end(self._site_key)

@@ -50,9 +50,22 @@ def export(args: argparse.Namespace) -> int:
     try:
         with reader_may_leave():
             EXPORTS[args.export](job, args, bar)
+    except KeyboardInterrupt:
+        bar.note(f"interrupted: {words.shown(_left(args))}")
+        raise
     finally:
         bar.close()
     return ExitCode.DONE
+
+
+def _left(args: argparse.Namespace) -> str:
+    """What an export that was interrupted leaves, and how it goes on."""
+    if args.output is None:
+        return "what was written to standard output is not all of it"
+    if EXPORTS[args.export] in (_table, _graph):
+        return f"the archives that were done are kept in {args.output}; the same command goes on with the others"
+    indexes = ", with the indexes of archives that are kept in JOB" if args.export in ("cdxj", "wacz") else ""
+    return f"{args.output} was not written; the same command begins anew{indexes}"
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -178,6 +178,7 @@ def _open(job: JobDir, work: Callable[[CrawlState, Config], Awaitable[R]]) -> R:
 
     import uvloop
 
+    from irlcrawl.crawl import journal
     from irlcrawl.frontier.state.crawl_state import CrawlState
 
     config = load_stored(job.config_file)
@@ -186,6 +187,7 @@ def _open(job: JobDir, work: Callable[[CrawlState, Config], Awaitable[R]]) -> R:
     async def opened() -> R:
         state = CrawlState.open(job, config, SystemClock(), Sectors())
         try:
+            journal.note_start(job, state.files, state.clock.now(), state.edited, state.given)
             if owing := sorted({known["node"] for known in state.streams.values() if known.get("node")}):
                 raise JobError(
                     f"{job.path}: machines have something to hand over ({', '.join(owing)}): let the crawl run with "

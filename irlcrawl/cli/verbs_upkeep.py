@@ -222,7 +222,7 @@ def snapshot(args: argparse.Namespace) -> int:
         taken = shots.take(job, args.name, bar=bar)
     finally:
         bar.close()
-    _say(f"{taken.path}: as of commit {taken.commit}, {words.count(taken.fetched)} URLs fetched")
+    _say(f"{taken.path}: as of commit {taken.commit}, {words.plural(taken.fetched, 'URL')} fetched")
     return ExitCode.DONE
 
 

@@ -30,6 +30,7 @@ from irlcrawl.cluster.carrier import Carrier
 from irlcrawl.cluster.channel import LIFE_S, Channel, Message
 from irlcrawl.cluster.shipping import pieces, write_piece
 from irlcrawl.config.toml import from_dict
+from irlcrawl.frontier.state.harvested import Reach, check_reached
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.fetch.process import Process
 from irlcrawl.worker.fetch.wire import Wire, open_wire
@@ -300,9 +301,11 @@ class Session:
 
     async def _redo(self, stream: int, status: int) -> None:
         assert self._context is not None
-        number, position = self._positions[stream]
+        number, begin = self._positions[stream]
         loop, job, files = asyncio.get_running_loop(), self._job, self._files
-        names, position = await loop.run_in_executor(None, complete, files, job, stream, number, position)
+        names, position = await loop.run_in_executor(None, complete, files, job, stream, number, begin)
+        if names:  # the frontier takes them in without a look at the archive
+            await loop.run_in_executor(None, check_reached, job, files, {stream: Reach(begin, position)})
         more, units, _ = await loop.run_in_executor(
             None, redone, files, job, stream, number + len(names), position, self._context, self._clock
         )

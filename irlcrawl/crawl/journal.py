@@ -52,6 +52,13 @@ def note(job: JobDir, files: Files, now: float, by: str, verb: str, arguments: S
         files.close(handle)
 
 
+def note_start(job: JobDir, files: Files, now: float, edited: Sequence[str], given: Sequence[str]) -> None:
+    """Write down what a start has changed: what it found edited in irlcrawl.toml, and what it was given. OSError."""
+    for arguments, changed in ((["irlcrawl.toml was edited"], edited), ([], given)):
+        if changed:
+            note(job, files, now, user_name(), "start", arguments, "; ".join(changed))
+
+
 def read(job: JobDir) -> list[Steered]:
     """Every line, the oldest first; a torn last one is left out. OSError."""
     try:

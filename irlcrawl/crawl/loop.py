@@ -48,6 +48,9 @@ from irlcrawl.worker.harvest.rules_log import RulesLog
 
 TICK_S = 0.5
 BROUGHT_AT_ONCE = 4096
+STOP_SECONDS = 8.0
+"""A clean stop that takes longer drops the requests in flight: either kind of stop is over, and committed, within 10
+s."""
 
 _log = logging.getLogger("irlcrawl.frontier")
 
@@ -191,7 +194,7 @@ class CrawlLoop:
             held = self.outage.paused or self._coming is not None or self.paused
             self.limits.patience.look(now, len(self.dispatcher.hosts), held or self.schedule.closed)
             if self.ending is None and (code := self.limits.reached(now)) is not None:
-                self.stop(code)
+                (self.stop_soon if code is ExitCode.TIME_LIMIT else self.stop)(code)
             if news := self.dispatcher.politeness.clocks.news(now):
                 self.dispatcher.leases.append(news)
             if self.ending is None:
@@ -336,6 +339,11 @@ class CrawlLoop:
             self._left = code
             self.turns.leave()
         self._wakeup.set()
+
+    def stop_soon(self, code: ExitCode) -> None:
+        """As stop, but what is in flight after STOP_SECONDS is dropped."""
+        self.stop(code)
+        asyncio.get_running_loop().call_later(STOP_SECONDS, self.abort, None)
 
     def abort(self, code: ExitCode | None) -> None:
         """As stop, but what is in flight is dropped; None keeps the code of the stop that went before."""

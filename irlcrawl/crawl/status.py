@@ -408,7 +408,7 @@ def _merge(name: str, values: Mapping[str, Any]) -> str:
 def _links(values: Mapping[str, Any]) -> str:
     found = words.plural(values["discovered_urls"] or 0, "URL")
     repeated = words.count(values["duplicate_urls"] or 0)
-    told = [(values[counted.field], counted.told) for counted in COUNTERS.values() if counted.told]
-    more = "".join(f", {words.count(number)} {text}" for number, text in told if number)
+    told = [counted for counted in COUNTERS.values() if counted.told and values[counted.field]]
+    more = "".join(f", {words.plural(values[one.field], one.told_one or one.told, one.told)}" for one in told)
     outside = words.count(values["out_of_scope_urls"] or 0)
     return f"{found} found; {repeated} more led to these, {outside} out of scope{more}"

@@ -37,7 +37,7 @@ from irlcrawl.crawl.control_server import ControlServer, serve
 from irlcrawl.crawl.heartbeat import Heartbeat
 from irlcrawl.crawl.history import History
 from irlcrawl.crawl.hooks import Hooks
-from irlcrawl.crawl.journal import note
+from irlcrawl.crawl.journal import note, note_start
 from irlcrawl.crawl.loop import CrawlLoop
 from irlcrawl.crawl.returns import TAKEN
 from irlcrawl.crawl.seeding import NewSeeds, named_again, write_seeds
@@ -55,10 +55,6 @@ from irlcrawl.worker.fetch.process import Started, start_worker
 if TYPE_CHECKING:
     from irlcrawl.cluster.nodes import Nodes
     from irlcrawl.terminal.progress import Progress
-
-STOP_SECONDS = 8.0
-"""A clean stop that takes longer drops the requests in flight: either kind of stop is over, and committed, within 10
-s."""
 
 SAME_SIGNAL_SECONDS = 0.2
 """Two equal signals this close are one stop: `timeout` and other programs signal a process and then its group, and
@@ -180,6 +176,7 @@ class Supervisor:
         state = CrawlState.open(self.job, self.config, self.clock, write_config=lambda: self.job.write_config(text))
         log_step("state open")
         try:
+            note_start(self.job, state.files, self.clock.now(), state.edited, state.given)
             machine = machine_clocks(self.config, self.clock, boot_id(state.files))
             loop = self.loop = CrawlLoop(state, self.config, self.clock, machine, began)
             if lacking := loop.limits.disk_space.lacking(starting=not renewed):
@@ -370,8 +367,7 @@ class Supervisor:
         assert self.loop is not None
         self._heartbeat.say("STOPPING=1")
         self._next, self._told_to_stop = None, True
-        self.loop.stop(ExitCode.INTERRUPTED)
-        asyncio.get_running_loop().call_later(STOP_SECONDS, self.loop.abort, None)
+        self.loop.stop_soon(ExitCode.INTERRUPTED)
 
     # -- the control socket ----------------------------------------------------------------------------------------
 
@@ -438,5 +434,4 @@ class Supervisor:
             return
         first, self._next = self._next is None, config
         if first:
-            loop.stop(ExitCode.INTERRUPTED)
-            asyncio.get_running_loop().call_later(STOP_SECONDS, loop.abort, None)
+            loop.stop_soon(ExitCode.INTERRUPTED)

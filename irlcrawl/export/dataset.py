@@ -32,7 +32,7 @@ from irlcrawl.export.table import LINKS, LISTED, Column, Row
 from irlcrawl.terminal.progress import Bar
 
 STATE = "export.state"
-VERSION = 2
+VERSION = 3
 
 
 class Plan(NamedTuple):

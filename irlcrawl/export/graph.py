@@ -1,9 +1,9 @@
 """The graph of sites (or hosts), put together from the edges of each archive: vertices with names and degrees, edges by
-number. Everything is sorted and merged on the disk; memory is bounded, but for eight bytes a vertex.
+number. Everything is sorted and merged on the disk; memory is bounded, but for sixteen bytes a vertex.
 
 Formats, each a pair of files: JSON lines and Parquet (`vertices`, `edges`); Common Crawl's (`vertices.txt.gz`: number
-TAB reversed name; `edges.txt.gz`: number TAB number); WebGraph's ASCIIGraph (`graph.graph-txt`: the number of vertices,
-then a line of successors for each; `graph.names`: a name a line).
+TAB reversed name, and of a site TAB number of its hosts; `edges.txt.gz`: number TAB number); WebGraph's ASCIIGraph
+(`graph.graph-txt`: the number of vertices, then a line of successors for each; `graph.names`: a name a line).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from irlcrawl.export.table import EDGES, VERTICES
 COMMON_CRAWL, WEBGRAPH = "cc", "webgraph"
 FORMATS = (JSON_LINES, PARQUET, COMMON_CRAWL, WEBGRAPH)
 _DIGITS = 12
+_HOST = b"\t"
+"""Begins what stands behind a site, if it is the name of one of its hosts (graph_edges.py)."""
 
 
 def write(edges: list[str], directory: str, temporary: str, format_: str) -> tuple[int, int]:
@@ -32,21 +34,20 @@ def write(edges: list[str], directory: str, temporary: str, format_: str) -> tup
     for line in merged(edges, temporary) if edges else ():
         start, _, end = line.rstrip(b"\n").partition(b"\t")
         names.add(start + b"\n")
-        if end:
+        if end and not end.startswith(_HOST):
             names.add(end + b"\n")
     by_end = SortedLines(temporary)
-    out_degrees = array("I")
-    _number(merged(edges, temporary) if edges else iter(()), names, by_end, out_degrees)
+    out_degrees, in_degrees, hosts = array("I"), array("I"), array("I")
+    _number(merged(edges, temporary) if edges else iter(()), names, by_end, out_degrees, hosts)
     by_number = SortedLines(temporary)
-    in_degrees = array("I")
-    _number(iter(by_end), names, by_number, in_degrees)
+    _number(iter(by_end), names, by_number, in_degrees, array("I"))
     vertices = ((number, name.rstrip(b"\n").decode(), in_degrees[number], out_degrees[number])
                 for number, name in enumerate(names))  # fmt: skip
     numbered = (tuple(map(int, line.split(b"\t"))) for line in by_number)
     count = len(in_degrees)
     total = sum(in_degrees)
     if format_ == COMMON_CRAWL:
-        _common_crawl(directory, vertices, numbered)
+        _common_crawl(directory, vertices, numbered, hosts)
     elif format_ == WEBGRAPH:
         _webgraph(directory, vertices, numbered, count)
     else:
@@ -62,29 +63,35 @@ def write(edges: list[str], directory: str, temporary: str, format_: str) -> tup
     return count, total
 
 
-def _number(edges: Iterator[bytes], names: SortedLines, turned: SortedLines, degrees: array[int]) -> None:
+def _number(
+    edges: Iterator[bytes], names: SortedLines, turned: SortedLines, degrees: array[int], hosts: array[int]
+) -> None:
     """Edges sorted by their first name, that name replaced by its number and put behind: `from TAB to` becomes
-    `to TAB number`. `degrees` gets the number of edges of each name."""
+    `to TAB number`. `degrees` gets the number of edges of each name, and `hosts` that of its hosts."""
     line = next(edges, None)
     for number, name in enumerate(names):
         vertex = name.rstrip(b"\n")
         degrees.append(0)
+        hosts.append(0)
         while line is not None:
             start, _, end = line.rstrip(b"\n").partition(b"\t")
             if start != vertex:
                 break
-            if end:
+            if end.startswith(_HOST):
+                hosts[number] += 1
+            elif end:
                 degrees[number] += 1
                 turned.add(b"%s\t%0*d\n" % (end, _DIGITS, number))
             line = next(edges, None)
 
 
 def _common_crawl(
-    directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]]
+    directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]], hosts: array[int]
 ) -> None:
+    """hosts: of each vertex how many it has; 0: it is one."""
     with whole_file(os.path.join(directory, f"vertices.txt{COMPRESSED}")) as stream, _gzip(stream) as packed:
         for number, name, _, _ in vertices:
-            packed.write(f"{number}\t{name}\n".encode())
+            packed.write((f"{number}\t{name}\t{hosts[number]}\n" if hosts[number] else f"{number}\t{name}\n").encode())
     with whole_file(os.path.join(directory, f"edges.txt{COMPRESSED}")) as stream, _gzip(stream) as packed:
         for start, end in edges:
             packed.write(b"%d\t%d\n" % (start, end))

@@ -1,7 +1,8 @@
 """The edges of the graph of sites (or hosts) that the pages of an archive show: lines `from TAB to`, names reversed.
 
 Reversed names (`com.example`) put a domain beside its neighbours, as in Common Crawl's graphs. A page that was fetched
-is a vertex though nothing links to or from it: its line has no `to`.
+is a vertex though nothing links to or from it: its line has no `to`. Between sites, each host that was met has a line,
+too: `site TAB TAB host`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def edge_lines(
             if len(names) > DISTINCT_MAX:
                 names.clear()
             name = names[host] = reversed_name(host.rstrip(".") if hosts else site_of(host))
+            if not hosts:
+                lines.add(f"{name}\t\t{reversed_name(host.rstrip('.'))}\n".encode())
         return name
 
     for capture in captures:

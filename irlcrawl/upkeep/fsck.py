@@ -311,7 +311,8 @@ class Fsck:
         wanted |= {f"excluded({reason})": rows for reason, rows in saved["excluded"].items()}
         for name in wanted.keys() | {name for name in told if name not in ("none", "retry", "returned")}:
             if wanted.get(name, 0) != told.get(name, 0):
-                what = f"{told.get(name, 0)} lines say {name}, the ledger counts {wanted.get(name, 0)}"
+                lines_say = words.plural(told.get(name, 0), "line says", "lines say")
+                what = f"{lines_say} {name}, the ledger counts {wanted.get(name, 0)}"
                 yield Finding(True, str(self.job.crawl_log), None, what)
 
     # -- logs and archives ---------------------------------------------------------------------------------------------
@@ -402,7 +403,9 @@ class Fsck:
             if census is not None and seeded:
                 yield from census.archive(name, path, units, covered, size)
                 if behind := sum(unit.end > covered for unit in units):
-                    yield note(path, f"{behind} units behind the last commit are read again at the next start")
+                    yield note(
+                        path, f"{words.plural(behind, 'unit')} behind the last commit, read again at the next start"
+                    )
         logged = sorted(census.archives) if census is not None else []
         names = {(one.stream, one.serial): name for name in logged if (one := WarcName.parse(name)) is not None}
         lost = set(missing(self.job, self.files, reach))

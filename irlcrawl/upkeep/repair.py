@@ -232,8 +232,8 @@ class _Repair:
                 sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last, again=again)
         sink.flush()
         state.counters.update(sink.counters())
-        yield f"the crawl log: {words.count(read)} lines read, {words.count(sink.lines - read)} made anew"
-        yield f"seen and the ledger: {words.count(state.ledger.done)} URLs are done"
+        yield f"the crawl log: {words.plural(read, 'line')} read, {words.count(sink.lines - read)} made anew"
+        yield f"seen and the ledger: {words.plural(state.ledger.done, 'URL is', 'URLs are')} done"
 
     def _believable(self, entry: LogEntry) -> bool:
         """Whether a line that may be garbled says what the archives here do not know better."""
@@ -360,8 +360,8 @@ class _Repair:
                 out.take(found.links, found.pairs, found.scope)
         out.close()
         yield (
-            f"queues and runs: {words.count(sections)} URLs read from sections, "
-            f"{words.count(out.rows - sections)} links from archived pages; the next start drops those that are done"
+            f"queues and runs: {words.plural(sections, 'URL')} read from sections, "
+            f"{words.plural(out.rows - sections, 'link')} from archived pages; the next start drops those that are done"
         )
 
     def _lost(self) -> Iterator[str]:
@@ -373,7 +373,7 @@ class _Repair:
         for number in range(1 << KEY_BITS):
             gone += len(np.setdiff1d(self.seen.part(number)["key"], self.known.part(number)["key"]))
         if gone:
-            yield f"NOT recoverable: {words.count(gone)} URLs that were seen and not done"
+            yield f"NOT recoverable: {words.plural(gone, 'URL')} seen and not done"
         away = list(self.archives.values()).count(False)
         if away and (self.old.lost or not self.catalogue_whole):
             archives = words.plural(away, "archive")

@@ -111,7 +111,7 @@ def test_a_gap_that_is_too_short_is_found(
     (worst, *_) = told[clock]["worst"]
     assert worst["broken"] == 1 and worst["rule_s"] == pytest.approx(rule, abs=0.006)  # durations are rounded
     assert main.main(["report", str(job.path), "--politeness"]) == 1
-    assert f"{worst['name']}: BROKEN 1 times" in capsys.readouterr().out
+    assert f"{worst['name']}: BROKEN 1 time" in capsys.readouterr().out
 
 
 def paced(starts: list[float], gaps: list[float], kind: str = "address") -> list[LogEntry]:

@@ -353,8 +353,13 @@ def test_why_of_a_redirect_names_the_end_of_its_chain_and_urls_lists_where_each_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only the archive said where a redirect led, and nothing that it led out of scope."""
-    web = Web({"http://a.test/": ["http://a.test/1", "http://a.test/out", "http://a.test/ring"], "http://a.test/3": []})
-    leads = {"/1": "/2", "/2": "/3", "/out": "http://b.test/x", "/ring": "/ring2", "/ring2": "/ring"}
+    web = Web(
+        {
+            "http://a.test/": ["http://a.test/1", "http://a.test/out", "http://a.test/ring", "http://a.test/self"],
+            "http://a.test/3": [],
+        }
+    )
+    leads = {"/1": "/2", "/2": "/3", "/out": "http://b.test/x", "/ring": "/ring2", "/ring2": "/ring", "/self": "/self"}
     for path, target in leads.items():
         web.answers[f"http://a.test{path}"] = Answer(301, {"location": target})
     crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
@@ -364,7 +369,10 @@ def test_why_of_a_redirect_names_the_end_of_its_chain_and_urls_lists_where_each_
     told = ask("why", crawl.path, "http://a.test/1")
     assert told["redirects_to"] == "http://a.test/2" and told["ends_at"] == "http://a.test/3 (fetched, ok)"
     assert ask("why", crawl.path, "http://a.test/out")["ends_at"] == "http://b.test/x (left out by scope.kind)"
-    assert ask("why", crawl.path, "http://a.test/ring")["ends_at"] == "http://a.test/ring2 (fetched, redirect)"
+    loop = "http://a.test/ring2 (fetched, redirect; a loop: it leads back to http://a.test/ring)"
+    assert ask("why", crawl.path, "http://a.test/ring")["ends_at"] == loop, "it was called an end"
+    told = ask("why", crawl.path, "http://a.test/self")
+    assert told["redirects_to"] == "http://a.test/self" and "a loop: it leads back" in told["ends_at"]
     assert "ends_at" not in ask("why", crawl.path, "http://a.test/3")
     assert main.main(["urls", str(crawl.path), "--with", "redirect"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]

@@ -68,6 +68,24 @@ def test_an_order_is_told_of_before_and_after_it_calls_its_page(
     assert set(places) == {"visited", "ready"}, "some were visited before the limit, the others are on their way"
 
 
+def test_an_order_for_a_stopped_crawl_was_not_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    web = changing()
+    usual = web.moods["a.test"]
+    web.moods["a.test"] = lambda url, now: Answer(404) if url.endswith("/5") else usual(url, now)
+    crawl = crawl_of(tmp_path, web, monkeypatch, 9)
+    crawl.config.revisit.every_min_seconds = 86400.0 * 30
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    assert "called" not in asked(crawl, f"{SITE}3")
+    assert run("revisit", crawl.path, f"{SITE}3")[0] == ExitCode.DONE
+    assert asked(crawl, f"{SITE}3")["called"] == "an order to visit it waits"
+    assert "called" not in asked(crawl, f"{SITE}4")
+    assert asked(crawl, f"{SITE}5")["stands"] == "done: fetched, http_error"
+    assert run("retry", crawl.path, "--status", "404")[0] == ExitCode.DONE
+    assert asked(crawl, f"{SITE}5")["stands"] == "done: fetched, http_error; put back, to be asked again"
+
+
 def test_a_page_that_was_visited_by_an_order_had_changed_at_its_visit_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from drum import Files
+from drum import Damaged, Files
 
 import pytest
 
@@ -224,6 +224,37 @@ def test_a_machine_that_leaves_for_good_or_comes_back_with_an_old_disk(
     assert crawl.run(leave) is ExitCode.DONE
     assert sorted(crawl.outcomes()) == sorted(urls + late)
     assert not back or not list(crawl.machines[0].path.glob("state/harvest-*"))
+
+
+def test_a_damaged_archive_of_a_machine_was_counted_as_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had harvests that nobody had taken in yet, and handed them over without a look at what they cover."""
+    crawl, urls = cluster(tmp_path, monkeypatch, Weather())
+    crawl.archived = Anything()
+    crawl.wait_s = 120.0
+    failed: list[BaseException] = []
+
+    async def damage(_: Any) -> None:
+        await asyncio.sleep(5.0)
+        machine = crawl.machines[0]
+        machine.cut = True
+        await asyncio.sleep(60.0)
+        machine.kill()
+        await asyncio.sleep(1.0)
+        assert list(machine.path.glob("state/harvest-*")), "it wrote down what it had when its session was over"
+        (archive,) = (machine.path / "warcs").iterdir()
+        content = bytearray(archive.read_bytes())
+        content[-100] ^= 1
+        archive.write_bytes(content)
+        machine.cut = False
+        machine.start()
+        assert machine.task is not None
+        with pytest.raises(Damaged) as caught:
+            await machine.task
+        failed.append(caught.value)
+
+    assert crawl.run(damage) is ExitCode.DONE
+    assert "m0" in str(failed[0]) and ".warc" in str(failed[0]), "it names the archive"
+    assert sorted(crawl.outcomes()) == urls
 
 
 def test_what_a_machine_told_but_never_handed_over_is_fetched_again(

@@ -1,5 +1,5 @@
 """limits.pages and limits.pages_per_host: reached exactly, never passed, whatever is out, harvested or dead.
-limits.bytes: passed by what is out, and no more."""
+limits.bytes: passed by what is out, and no more. limits.seconds: passed by no more than a stop takes."""
 
 from __future__ import annotations
 
@@ -84,3 +84,22 @@ def test_bytes_are_counted_before_they_are_harvested(tmp_path: Path, monkeypatch
     assert crawl.run(hours=1) == ExitCode.SIZE_LIMIT
     assert crawl.loop is not None
     assert limit <= crawl.loop.state.counters["bytes"] < 1.1 * limit
+
+
+def test_limits_seconds_waited_for_slow_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 s became 38."""
+    web = Web(star("a.test", 3), fetch_s=0.01)
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+
+    async def slow(crawl: Crawl) -> None:
+        await asyncio.sleep(1)
+        web.fetch_s = 100.0
+
+    crawl.config.politeness.gap_host_seconds = 2.0
+    crawl.config.limits.seconds = 8.0
+    began = crawl.clock.now()
+    assert crawl.run(slow, hours=1) == ExitCode.TIME_LIMIT
+    assert crawl.clock.now() - began < 20
+    web.fetch_s, crawl.config.limits.seconds = 0.01, 0.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert set(crawl.outcomes().values()) == {("fetched", "ok")} and len(crawl.outcomes()) == 4

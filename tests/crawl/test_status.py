@@ -134,6 +134,13 @@ def test_a_dead_socket_is_no_running_crawl(job: JobDir) -> None:
     assert status.read_status(job)["state"] == "new"
 
 
+def test_one_page_was_told_as_1_pages() -> None:
+    told = {"damaged_pages": 1, "unparsed_pages": 2, "partly_read_pages": 1, "trapped_urls": 1}
+    line = next(line for line in status.lines(status.complete(RECORD | told)) if line.startswith("links"))
+    assert "1 page damaged" in line and "2 pages unparsed" in line and "1 page read in part" in line
+    assert "1 in traps" in line
+
+
 def test_lines_say_what_the_record_says() -> None:
     text = "\n".join(status.lines(status.complete(RECORD)))
     for told in ("running, after 1 h 02 min", "12,345 URLs, 3.4 GB (45/s)", "ok 12,000, redirect 300, http error 45",

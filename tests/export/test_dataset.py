@@ -94,7 +94,7 @@ def test_a_page_that_was_as_before_has_a_row_without_content(job: JobDir, run: R
     again, bare = found["http://a.example/again"], found["http://a.example/bare"]
     assert (again["fetch_status"], bare["fetch_status"], again["content_digest"]) == (304, None, "AAAA")
     assert again["title"] is None and not [row for row in rows if row["url"] == bare["url"] and row["links"]]
-    assert len(run("export", "links", job.path)[1].splitlines()) == 2
+    assert len(run("export", "links", job.path)[1].splitlines()) == 3
 
 
 def test_a_page_of_which_its_server_says_that_it_is_as_before_had_no_status(job: JobDir, run: Run) -> None:
@@ -266,6 +266,29 @@ def test_a_device_was_replaced_by_a_file_and_so_was_a_symlink(job: JobDir, run: 
     assert code == ExitCode.FAILED and f"there is no directory {tmp_path / 'none'}" in err
 
 
+@pytest.mark.parametrize(
+    ("what", "kept"),
+    [
+        ("pages", "interrupted: the archives that were done are kept in out; the same command goes on with the others"),
+        ("wacz", "interrupted: out was not written; the same command begins anew, with the indexes of archives that"),
+        ("hosts", "interrupted: out was not written; the same command begins anew\n"),
+        (None, "interrupted: what was written to standard output is not all of it\n"),
+    ],
+)
+def test_an_export_that_was_interrupted_said_nothing(
+    job: JobDir, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str | None, kept: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for at in ("dataset.write", "dataset.rows", "wacz.write", "hosts.rows"):
+        monkeypatch.setattr(f"irlcrawl.export.{at}", interrupted)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("export", what or "pages", job.path, "--quiet", *(["-o", "out"] if what else []))
+    assert code == ExitCode.INTERRUPTED and kept in err
+
+
 def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("resiliparse", reason="resiliparse is missing: pip install 'irlcrawl[text]'")
     words = b"The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the warm straw. " * 5
@@ -284,19 +307,23 @@ def test_main_text_and_language(job: JobDir, run: Run, tmp_path: Path) -> None:
 def test_the_graph_in_the_formats_of_others(job: JobDir, run: Run, tmp_path: Path) -> None:
     import gzip
 
-    add(job, [Page("http://www.a.example/", b"<a href=https://b.example/>b</a><a href=http://c.example/>c</a>"),
+    add(job, [Page("http://www.a.example/", b"<a href=https://b.example/>b</a><a href=http://c.example/>c</a>"
+                                            b"<a href=http://d.a.example>d</a><a href=http://www.a.example./x>x</a>"),
               Page("http://b.example/", b"<a href=http://www.a.example/>a</a>"),
               Page("http://alone.example/")], stream=4)  # fmt: skip
     for format_ in ("cc", "webgraph"):
         assert run("export", "graph", job.path, "-o", tmp_path / "g", "--format", format_)[0] == ExitCode.DONE
     assert gzip.decompress((tmp_path / "g" / "vertices.txt.gz").read_bytes()).decode().splitlines() == [
-        "0\texample.a", "1\texample.alone", "2\texample.b", "3\texample.c",
-    ]  # fmt: skip
+        "0\texample.a\t3", "1\texample.alone\t1", "2\texample.b\t1", "3\texample.c\t1",
+    ], "Common Crawl's graph of domains has the number of their hosts"  # fmt: skip
     assert b".tmp" not in (tmp_path / "g" / "vertices.txt.gz").read_bytes(), "`gunzip -N` made a file of that name"
     edges = [(0, 2), (0, 3), (2, 0)]
     packed = gzip.decompress((tmp_path / "g" / "edges.txt.gz").read_bytes())
     assert [tuple(map(int, line.split(b"\t"))) for line in packed.splitlines()] == edges
     assert (tmp_path / "g" / "graph.graph-txt").read_text().split("\n") == ["4", "2 3", "", "0", "", ""]
+    assert run("export", "graph", job.path, "-o", tmp_path / "h", "--format", "cc", "--by", "host")[0] == ExitCode.DONE
+    by_host = gzip.decompress((tmp_path / "h" / "vertices.txt.gz").read_bytes()).decode().splitlines()
+    assert by_host[:3] == ["0\texample.a", "1\texample.a.d", "2\texample.a.www"], "that of hosts has not"
 
 
 @pytest.mark.parametrize(

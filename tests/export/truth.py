@@ -42,6 +42,12 @@ class Page(HTMLParser):
             self._end_anchor()
             if "href" in values:
                 self._anchor = values["href"], values.get("rel", "")
+        elif tag in ("frame", "iframe") and "src" in values:
+            self._add(values["src"], "", "")
+        elif tag == "link" and "href" in values and values.get("rel") in ("canonical", "alternate", "next", "prev"):
+            self._add(values["href"], "", values["rel"])
+        elif tag == "meta" and values.get("http-equiv", "").lower() == "refresh":
+            self._add(values["content"].partition("url=")[2], "", "")
         elif tag == "area" and "href" in values:
             self._add(values["href"], values.get("alt", ""), values.get("rel", ""))
 

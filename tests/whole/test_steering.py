@@ -19,7 +19,7 @@ from webcrawl import NO_GAPS, Crawl, Running, outcomes, page
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.crawl.control import ControlError
-from irlcrawl.crawl.journal import read
+from irlcrawl.crawl.journal import read, user_name
 from irlcrawl.crawl.status import read_status
 from tools.sampleweb.server import Ask, Reply
 
@@ -160,6 +160,24 @@ def test_an_edited_file_is_taken_over_by_a_signal_and_a_wrong_one_is_not(serve: 
     web.over = True
     assert running.wait().code == 0
     assert "gap_host_seconds = 0.04  # slower" in file.read_text()
+
+
+def test_what_a_start_changed_was_in_no_log(serve: Serve, job: Path) -> None:
+    web = Endless()
+    web.over = True
+    served = serve(web, HOSTS)
+    assert Crawl(job, served.resolver, [served.url("a.test")], SETTINGS).run().code == 0
+    irlcrawl("resume", job, "--quiet")
+    assert read(JobDir(job)) == [], "nothing was changed"
+    irlcrawl("pause", job)
+    file = JobDir(job).config_file
+    file.write_text(file.read_text().replace("gap_host_seconds = 0.02", "gap_host_seconds = 0.04  # slower"))
+    irlcrawl("resume", job, "--quiet", "-s", "limits.pages=7")
+    steered = [(line.by, line.verb, line.arguments, line.result) for line in read(JobDir(job))[1:]]
+    assert steered == [
+        (user_name(), "start", '["irlcrawl.toml was edited"]', "politeness.gap_host_seconds was 0.02, now 0.04"),
+        (user_name(), "start", "[]", "crawl.pause was true, now false; limits.pages was 0, now 7"),
+    ]
 
 
 def test_a_real_crawl_tells_of_its_end_and_systemd_of_its_life(

@@ -13,6 +13,7 @@ from typing import Any
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.export.media.extras import needed
 from irlcrawl.worker.page import charset
+from irlcrawl.worker.page.links import followed_rels, refresh_target
 
 HEAD_BYTES_MAX = 256 << 10
 """A head longer than this is read as far as this."""
@@ -21,6 +22,9 @@ HEAD_BYTES = 64 << 10
 JSONLD_DEPTH = 4
 """Types are looked for so deep in nested objects."""
 TYPES_MAX = 100
+
+_WITHOUT_WORDS = ("frame", "iframe", "link", "meta")
+_FOLLOWED = "a[href], area[href], frame[src], iframe[src], link[href][rel], meta[http-equiv=refresh i][content]"
 
 _HEAD_END = re.compile(rb"<body[\s>]|</head\s*>\s*(?=<body[\s>])", re.IGNORECASE)
 _HEAD_CLOSED = re.compile(rb"</head\s*>", re.IGNORECASE)
@@ -121,14 +125,17 @@ def text(body: bytes, codec: str) -> str:
 
 
 def _links(tree: Any) -> Iterator[Link]:
+    """Those that a crawl follows, without scripts and the pages in `srcdoc`."""
     for broken in tree.css("a[href] br"):
         broken.replace_with(" ")
-    for element in tree.css("a[href], area[href]"):
+    for element in tree.css(_FOLLOWED):
         attributes, tag = element.attributes, element.tag
-        href = attributes.get("href")
-        if href is None:  # of another namespace
+        href = _refers_to(tag, attributes)
+        if href is None:  # or of another namespace
             continue
-        if tag == "area":
+        if tag in _WITHOUT_WORDS:
+            words = ""
+        elif tag == "area":
             words = collapsed(attributes.get("alt"))
         else:
             words = collapsed(element.text(deep=True))
@@ -136,6 +143,15 @@ def _links(tree: Any) -> Iterator[Link]:
                 words = collapsed(" ".join(image.attributes.get("alt") or "" for image in element.css("img[alt]")))
         rel = " ".join((attributes.get("rel") or "").lower().split())
         yield Link(href.strip(), words, rel, tag)
+
+
+def _refers_to(tag: str, attributes: dict[str, str | None]) -> str | None:
+    """Where an element of _FOLLOWED leads, as written; None: nowhere."""
+    if tag == "meta":
+        return refresh_target(attributes.get("content") or "")
+    if tag == "link" and not followed_rels(attributes.get("rel") or ""):
+        return None
+    return attributes.get("src" if tag in ("frame", "iframe") else "href")
 
 
 def _tree(markup: bytes, codec: str) -> Any:

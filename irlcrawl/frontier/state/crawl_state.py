@@ -34,7 +34,7 @@ from irlcrawl.frontier.state.latency import Latency
 from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.novelty import Novelty
 from irlcrawl.frontier.state.sections import ClockLog, CrawlLog, ScopeLog
-from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, stored_config
+from irlcrawl.frontier.state.start_checks import check_opened, check_state_there, given, stored_config
 from irlcrawl.frontier.state.stores import budget_floors, open_stores
 from irlcrawl.revisit.price import first_price
 from irlcrawl.web.scope import Scope
@@ -127,6 +127,10 @@ class CrawlState:
         self.counters: dict[str, Any] = dict(catalog.get("counters", {}))
         self.streams: dict[int, dict[str, Any]] = {int(k.split("/")[1]): v for k, v in catalog.items("streams/")}
         self.ingests: int = catalog.get("ingests", 0)
+        self.edited: list[str] = []
+        """What was changed in irlcrawl.toml by hand since the last run."""
+        self.given: list[str] = []
+        """What the start that opened this changed besides: options, and the end of a pause."""
         self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}), config.archive.log_roll_bytes)
 
     @classmethod
@@ -153,7 +157,9 @@ class CrawlState:
             note_start(catalog, edits, config, clock, boot_id(files))
             catalog.commit(edits)
         state = cls(job, config, clock, files, catalog)
+        state.edited = changed
         if begun:
+            state.given = given(edited, config)
             write_config()
         edits = Edits()  # only now that everything could be opened
         note_start(catalog, edits, config, clock, boot_id(files))

@@ -78,9 +78,13 @@ def shortened(job: JobDir, files: Files, reach: dict[int, Reach]) -> Iterator[Da
 
 
 def check_archives(job: JobDir, files: Files, catalog: Catalog) -> None:
-    """Damaged when an archive that a start reads on from is missing (say because its disk is not mounted), or what no
+    """`check_reached` of all streams that write here, as a start does it."""
+    check_reached(job, files, reach_of(files, str(job.state), catalog))
+
+
+def check_reached(job: JobDir, files: Files, reach: dict[int, Reach]) -> None:
+    """Damaged when an archive from which a stream goes on is missing (say because its disk is not mounted), or what no
     commit names of it is not as it was harvested."""
-    reach = reach_of(files, str(job.state), catalog)
     for stream, serial in missing(job, files, reach):
         raise Damaged(str(job.warcs), 0, not_closed(serial, stream))
     for error in shortened(job, files, reach):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from drum import Catalog, Damaged, Files
 
 from irlcrawl.base.job import JobDamaged, JobDir, command
-from irlcrawl.base.job_files import SEEDS_STREAM, parse_turn, turn_name
+from irlcrawl.base.job_files import CONFIG, SEEDS_STREAM, parse_turn, turn_name
 from irlcrawl.config.checks import changes
-from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import parse_stored
 from irlcrawl.frontier.state import formats
 from irlcrawl.worker.archive.log_parts import log_files
@@ -107,3 +107,11 @@ def check_edited(job: JobDir, catalog: Catalog, text: str | None) -> list[str]:
             f"what is on disk; mend it, or let {command('fsck', job.path, '--repair')} write down that of the last run"
         )
     return changes(old, new)
+
+
+def given(text: str | None, config: Config) -> list[str]:
+    """What a start with `config` changes that irlcrawl.toml (its text as it was found) does not say."""
+    try:
+        return changes(parse_stored(text, CONFIG), config) if text is not None else []
+    except ConfigError:
+        return []

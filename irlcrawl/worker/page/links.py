@@ -308,6 +308,11 @@ class References:
                 self.references.setdefault(href, Source.SCRIPT)
 
 
+def followed_rels(rel: str) -> bool:
+    """Whether a `<link>` with that rel is followed."""
+    return bool(_sources(rel, nofollow=False))
+
+
 def _sources(rel: str, nofollow: bool) -> list[Source]:
     """Which links a `<link>` with that rel is; with `nofollow` none if it says nofollow."""
     rels = rel.lower().split()

@@ -45,7 +45,9 @@ _RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
 _ATOM_LINK = re.compile(rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
-_ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related", b"self")
+_ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
+"""What leads to a page, or to another part of the feed. `related` does, too: where an entry is about a page of another
+site, its alternate is that page, and its own one is related. `self` is the feed or the entry once more, as XML."""
 _REFERENCE = re.compile(r"&(?:#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{0,40});")
 _LINE = re.IGNORECASE | re.MULTILINE
 _ROBOTS_LINE = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE)

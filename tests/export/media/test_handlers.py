@@ -156,3 +156,14 @@ def test_links_behind_an_element_that_closes_itself(xhtml: bool, found: int) -> 
     assert handler is not None
     body = b'<title>x</title><script src="x"/><a href=1>x</a><script>"<a href=2>"</script><a href=3>x</a><script/>'
     assert handler.read(body, "utf-8").links == found
+
+
+def test_frames_and_the_links_of_a_head_were_in_no_table() -> None:
+    page = b"""<head><link rel=Next href=2><link rel="alternate stylesheet" href=s.css><link rel=icon href=i>
+        <meta http-equiv=Refresh content="3; url='later'"><meta name=x content=y></head><a href=a rel=nofollow>A</a>
+        <iframe src=f>no words</iframe><iframe srcdoc="<a href=no>"></iframe>"""
+    found = [(link.element, link.href, link.text, link.rel) for link in html.links(page, "utf-8")[1]]
+    assert found == [
+        ("link", "2", "", "next"), ("meta", "later", "", ""), ("a", "a", "A", "nofollow"), ("iframe", "f", "", ""),
+    ]  # fmt: skip
+    assert html.read(page, "utf-8").links == 1, "the table of pages counts as before"

@@ -52,8 +52,19 @@ def test_the_forms_of_the_protocols() -> None:
         "https://a.test/", "https://a.test/1", "https://a.test/2?a=1&b=2", "https://a.test/feed?page=2",
     ]  # fmt: skip
     assert listed(ATOM, "application/atom+xml", b"http://a.test/feed") == [
-        "http://a.test/", "http://a.test/f", "http://a.test/2003/12/13/atom03",
+        "http://a.test/", "http://a.test/2003/12/13/atom03",
     ]  # fmt: skip
+
+
+def test_an_entry_of_atom_was_followed_to_itself() -> None:
+    """Its link `self` is the entry once more, as XML, and no page."""
+    entry = b"""<entry><id>x</id><link rel="replies" type="application/atom+xml" href="/comments/1.xml"/>
+        <link rel="self" href="/feeds/1"/><link rel="edit" href="/feeds/1"/><link rel="enclosure" href="/a.mp3"/>
+        <link rel="next" href="/feed?page=2"/><link rel="related" href="/about-it"/>
+        <link rel="alternate" type="text/html" href="/1.html"/></entry>"""
+    body = b'<feed xmlns="http://www.w3.org/2005/Atom">' + entry + b"</feed>"
+    site = "https://www.example.com"
+    assert listed(body, "application/atom+xml") == [f"{site}/feed?page=2", f"{site}/about-it", f"{site}/1.html"]
 
 
 def test_a_query_with_a_parameter_named_as_an_entity_was_read_as_that_character() -> None:
