@@ -26,7 +26,8 @@ from irlcrawl.worker.archive.log_parts import read
 from tools.sampleweb.server import Ask, Reply
 
 AGENT = "irlcrawl-test/1.0 (+https://crawl.test/; crawl@crawl.test)"
-WARCIO = "from warcio.cli import main; main()"
+WARCIO = "import sys; sys.modules['brotli'] = None; from warcio.cli import main; main()"
+"""With Google's brotli at hand warcio ends with a traceback at a page in brotli."""
 NO_GAPS = {
     "politeness.gap_host_seconds": 0,
     "politeness.gap_host_factor": 0,
