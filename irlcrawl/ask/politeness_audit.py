@@ -314,4 +314,5 @@ def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
                     f"         {found['name']}: {verdict}: {found['gap_s']:.3f} s where {found['rule_s']:.3f} s were "
                     f"due; smallest {found['smallest_s']:.3f} s, median {found['median_s']:.3f} s"
                 )
-    yield "no promise was broken" if not told["broken"] else f"{told['broken']:,} gaps were too short"
+    verdict = "no promise was broken" if not told["broken"] else f"{told['broken']:,} gaps were too short"
+    yield f"{verdict} (the log has whole milliseconds, so {TOLERANCE_MS} ms too few do not count)"

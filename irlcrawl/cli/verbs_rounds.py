@@ -131,9 +131,8 @@ def fetch(args: argparse.Namespace) -> int:
     with unheard(sys.stdout):
         print(f"{words.count(told.done)} of {words.plural(told.urls, 'URL')} done")
         if told.over and told.done < told.urls:
-            print(
-                f"{words.count(told.urls - told.done)} left to the crawl: their hosts are not to be asked before long"
-            )
+            left = words.plural(told.urls - told.done, "URL")
+            print(f"{left} left to the crawl: of hosts that are silent or may not be asked soon")
         elif not told.over and clock.now() >= until:
             print(f"the list was lent until {time.strftime('%Y-%m-%d %H:%M', time.localtime(until))}: that has passed")
     return ExitCode.DONE if told.over else ExitCode.INTERRUPTED
