@@ -535,7 +535,7 @@ def _site_lines(site: Answer) -> Iterator[str]:
     yield f"  within budget  {words.plural(site['placed'], 'URL')} so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
     if not site["tried"]:
-        yield "  new content    none of its URLs was tried yet"
+        yield "  new content    nothing counted yet"
         return
     tried = f"the first {words.count(site['tried'])} URLs tried" if site["tried"] > 1 else "the first URL tried"
     yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"  # of the log there may be more
