@@ -318,4 +318,5 @@ def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
                     f"due; smallest {found['smallest_s']:.3f} s, median {found['median_s']:.3f} s"
                 )
     short = words.plural(told["broken"], "gap was", "gaps were")
-    yield "no promise was broken" if not told["broken"] else f"{short} too short"
+    verdict = "no promise was broken" if not told["broken"] else f"{short} too short"
+    yield f"{verdict} (the log has whole milliseconds, so {TOLERANCE_MS} ms too few do not count)"

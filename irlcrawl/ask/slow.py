@@ -62,7 +62,7 @@ def diagnose(record: Mapping[str, Any], config: Config, cores: int) -> Answer:
     if record["state"] == "paused" and "*" in (record["paused"] or {}):
         return _answer(told, [Finding("limit", 1.0, "the crawl is paused", "crawl.pause (`irlcrawl resume JOB`)")])
     if pace.get("seconds", 0.0) < SECONDS_MIN:
-        return {**told, "bound_by": None, "because": f"not known before it has run for {SECONDS_MIN:.0f} s"}
+        return {**told, "bound_by": None, "because": f"not known before {SECONDS_MIN:.0f} s of a run have been counted"}
     found = [finding for ask in _QUESTIONS if (finding := ask(_Seen(record, pace, config, cores))) is not None]
     return _answer(told, found)
 
@@ -305,7 +305,8 @@ _QUESTIONS: tuple[Callable[[_Seen], Finding | None], ...] = (
 
 def lines(answer: Answer) -> Iterator[str]:
     """The answer in words: what binds, why, the key, what else is near its end, and the figures."""
-    bound = CAUSES.get(answer["bound_by"], "nothing in particular")
+    known = (answer["pace"] or {}).get("seconds", 0.0) >= SECONDS_MIN
+    bound = CAUSES.get(answer["bound_by"], "nothing in particular" if known else "not known yet")
     yield f"bound by  {bound}"
     yield f"because   {answer['because']}"
     if answer.get("key"):

@@ -552,8 +552,11 @@ def _site_lines(site: Answer) -> Iterator[str]:
     last = f"; the last of them {words.plural(ahead, 'queue')} behind the one in use" if ahead else ""
     yield f"  within budget  {words.plural(site['placed'], 'URL')} so far{last}"
     yield f"  over budget    {words.plural(site['deferred'], 'URL')} that wait for a larger budget"
-    tried = f"the first {words.plural(site['tried'], 'URL')} tried"  # of the log there may be more
-    yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"
+    if not site["tried"]:
+        yield "  new content    nothing counted yet"
+        return
+    tried = f"the first {words.count(site['tried'])} URLs tried" if site["tried"] > 1 else "the first URL tried"
+    yield f"  new content    {words.plural(site['novel'], 'page')} of {tried}"  # of the log there may be more
 
 
 def _facts(values: Answer, indent: str) -> Iterator[str]:

@@ -16,7 +16,7 @@
     JOB/logs/           crawl.log, crawl.log.N, crawl.log.N.gz      a line for every outcome
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
                         steering.log                                who steered the crawl, and how
-                        hooks.undelivered                           events of which nobody could be told
+                        hooks.undelivered                           events that could not be delivered
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
                         PREFIX-TIME-SERIAL-sSSSS.warc.zst           those with archive.compression = "zstd"
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone

@@ -63,9 +63,12 @@ def _key_option(group: Any, key: Key) -> None:
         more["action"] = "append"
     shown = key.path in COMMON
     # argparse formats help texts with %, and the reference is the place for what is not common.
-    group.add_argument(
-        *names, dest=key.path, default=None, help=key.doc.replace("%", "%%") if shown else argparse.SUPPRESS, **more
-    )
+    group.add_argument(*names, dest=key.path, default=None, help=_help(key) if shown else argparse.SUPPRESS, **more)
+
+
+def _help(key: Key) -> str:
+    more = " The option may be repeated; each adds one." if key.type == "list" else ""
+    return (key.doc + more).replace("%", "%%")
 
 
 def apply_options(config: Config, args: argparse.Namespace) -> None:
@@ -76,11 +79,20 @@ def apply_options(config: Config, args: argparse.Namespace) -> None:
         if value is not None:
             try:
                 typed = parse_value(key, value) if isinstance(value, str) else value
+                if isinstance(value, list):
+                    typed = [one for text in value for one in _texts(key, text)]
                 apply(config, {key.section: {key.name: typed}})
             except ConfigError as error:
                 wrong.append(str(error))
     if wrong:
         raise ConfigError("\n".join(wrong))
+
+
+def _texts(key: Key, text: str) -> list[str]:
+    """The values in one use of an option that may be repeated: a list of texts in TOML, as `-s` takes it, or the text
+    itself. Read as a pattern, such a list would be a class of characters that is found in nearly every URL."""
+    value = parse_value(key, text) if text.startswith("[") else [text]
+    return value if all(isinstance(one, str) for one in value) else [text]
 
 
 def _seeds(parser: argparse.ArgumentParser) -> None:
@@ -319,13 +331,14 @@ def of_report(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--top", metavar="N", type=int,
-        help="how many sites to show (20), or hosts with --freshness; with --politeness, how many hosts, addresses and "
-        "sites, the closest to their rule first (default: the closest one of each, and up to 20 that broke it)",
+        help="how many sites to show, or hosts with --freshness (default: 20); with --politeness, how many hosts, "
+        "addresses and sites, the closest to their rule first (default: the closest one of each, and up to 20 that "
+        "broke it)",
     )  # fmt: skip
     parser.add_argument(
         "--by",
         choices=("reputation", "budget", "spent", "waiting", "yield"),
-        help="what to order the sites by (reputation); not with --politeness",
+        help="what to order the sites by (default: reputation); not with --politeness",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object; with --steering one a change")
 
@@ -340,7 +353,7 @@ def of_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cores", metavar="N", type=int, help="how many cores (default: those of this machine)")
     parser.add_argument("--hosts", metavar="N", type=float, help="hosts that have URLs at any moment, on average; "
                         "default: as in JOB of --like, else no bound")  # fmt: skip
-    parser.add_argument("--pages", metavar="N", type=float, default=1e8, help="how many pages (100,000,000)")
+    parser.add_argument("--pages", metavar="N", type=float, default=1e8, help="how many pages (default: 100,000,000)")
     parser.add_argument("--like", metavar="JOB", help="a crawl whose pages are like those to come")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
     parser.add_argument(
@@ -373,7 +386,9 @@ def of_fsck(parser: argparse.ArgumentParser) -> None:
 
 
 def of_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where crawls are to lie (here)")
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", default=".", help="where crawls are to lie (default: here)"
+    )
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")
 
 

@@ -294,7 +294,7 @@ VERBS = {
     ),
     "generate": Verb(
         "%(prog)s JOB -o DIR --urls N [--per-host N] [--lists K] [--until HOURS]",
-        "write the URLs that a stopped crawl would lease next as lists, for `fetch` on any machine",
+        "write the URLs that a stopped crawl would fetch next as lists, for `fetch` on any machine",
         verbs_rounds.generate_arguments, verbs_rounds.generate,
     ),
     "fetch": Verb(

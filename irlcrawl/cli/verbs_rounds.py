@@ -38,7 +38,9 @@ def generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="directory of the crawl, which does not run")
     parser.add_argument("-o", dest="out", metavar="DIR", required=True, help="where the lists go; made if need be")
     parser.add_argument("--urls", metavar="N", type=int, required=True, help="URLs in all lists together, at most")
-    parser.add_argument("--per-host", metavar="N", type=int, default=0, help="URLs of a host, at most; 0: off")
+    parser.add_argument(
+        "--per-host", metavar="N", type=int, default=0, help="URLs of a host, at most. 0: off (default)"
+    )
     parser.add_argument("--lists", metavar="K", type=int, default=1, help="how many lists (default: %(default)s)")
     parser.add_argument(
         "--until", metavar="HOURS", type=float, default=24.0,
@@ -131,9 +133,8 @@ def fetch(args: argparse.Namespace) -> int:
     with unheard(sys.stdout):
         print(f"{words.count(told.done)} of {words.plural(told.urls, 'URL')} done")
         if told.over and told.done < told.urls:
-            print(
-                f"{words.count(told.urls - told.done)} left to the crawl: their hosts are not to be asked before long"
-            )
+            left = words.plural(told.urls - told.done, "URL")
+            print(f"{left} left to the crawl: of hosts that are silent or may not be asked soon")
         elif not told.over and clock.now() >= until:
             print(f"the list was lent until {time.strftime('%Y-%m-%d %H:%M', time.localtime(until))}: that has passed")
     return ExitCode.DONE if told.over else ExitCode.INTERRUPTED

@@ -57,7 +57,7 @@ class Crawl:
     )
     operator: str = key(
         "", "Name or e-mail address of the person who runs the crawl. It goes into each archive's warcinfo record; an "
-        "e-mail address is also sent as the From header.",
+        "e-mail address is also sent as the From header. Empty: off.",
     )  # fmt: skip
     workers: int = key(0, "Number of fetch worker processes. 0: one per core.", low=0, high=64)
     ram_bytes: int = key(
@@ -95,8 +95,13 @@ class Scope:
         "date and reason (docs/wishes.md). Nothing that it names is requested, and waiting URLs that it names are "
         "excluded (opted_out). It is read again when it changes. Empty: off.",
     )  # fmt: skip
-    depth_max: int = key(64, "URLs more than this many links away from a seed are out of scope.", low=0, high=65_535)
-    hops_max: int = key(5, "Longest chain of redirects that is followed.", low=0, high=50)
+    depth_max: int = key(
+        64,
+        "URLs more than this many links away from a seed are out of scope. 0: no link is followed.",
+        low=0,
+        high=65_535,
+    )
+    hops_max: int = key(5, "Longest chain of redirects that is followed. 0: no redirect is followed.", low=0, high=50)
     url_bytes_max: int = key(2048, "URLs longer than this many bytes are out of scope.", low=64, high=65_535)
     path_segments_max: int = key(
         20, "URLs with more than this many directories in their path are out of scope.", low=1, high=256
@@ -169,7 +174,11 @@ class Politeness:
         choices=("host", "site", "address"),
     )  # fmt: skip
     gap_host_seconds: float = key(
-        1.0, "Least seconds between the end of a request to a host and the start of the next.", low=0, high=86_400
+        1.0,
+        "Least seconds between the end of a request to a host and the start of the next. 0: off; the other gaps and "
+        "Crawl-delay hold.",
+        low=0,
+        high=86_400,
     )
     gap_host_factor: float = key(
         10.0, "A host's gap is also at least this many times the duration of its last fetch. 0: off.", low=0, high=1000
@@ -374,8 +383,8 @@ class Page:
         "followed, but raise no site's reputation.",
     )  # fmt: skip
     sitemaps: bool = key(
-        True, "Ask for the sitemaps that robots.txt files name, and follow what sitemaps and feeds (RSS, Atom) list: "
-        "at most 50,000 links of each.",
+        True, "true: the crawl asks for the sitemaps that robots.txt files name, and follows what sitemaps and feeds "
+        "(RSS, Atom) list: at most 50,000 links of each. false: off.",
     )  # fmt: skip
     wishes_obeyed: list[str] = key(
         [], "Wishes of owners for which the body of a page is not stored (reason withheld); its links are followed "
@@ -656,7 +665,7 @@ class Site:
     hours: str | None = key(None, "Replaces politeness.hours for these hosts. Empty: at any time.")
     time_zone: str | None = key(None, "Replaces politeness.time_zone for these hosts.")
     pages_max: int | None = key(
-        None, "Replaces limits.pages_per_site for this registrable domain.", low=0, high=PAGES_MAX
+        None, "Replaces limits.pages_per_site for this registrable domain. 0: off.", low=0, high=PAGES_MAX
     )
     depth_max: int | None = key(None, "Replaces scope.depth_max for these hosts.", low=0)
     budget_min: int | None = key(
@@ -674,8 +683,8 @@ class Site:
         None, 'Headers of requests to these hosts, each as "Name: value", beside those of fetch.headers and in the '
         "place of those of the same name.",
     )  # fmt: skip
-    types: list[str] | None = key(None, "Replaces fetch.types for these hosts.")
-    length_max: int | None = key(None, "Replaces fetch.length_max for these hosts.", low=0)
+    types: list[str] | None = key(None, "Replaces fetch.types for these hosts. Empty: all types.")
+    length_max: int | None = key(None, "Replaces fetch.length_max for these hosts. 0: off.", low=0)
     proxy: str | None = key(None, "Replaces network.proxy for these hosts. Empty: no proxy.")
     secrets_file: str | None = key(
         None, "File with headers that only these hosts are sent, one a line: Cookie: NAME=VALUE, Basic-Auth: "

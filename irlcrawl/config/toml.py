@@ -323,7 +323,7 @@ def to_toml(config: Config) -> str:
 
 
 def _end_line(count: int) -> str:
-    return f"# The end: {count} keys, those of [[priority]] and [site] not counted."
+    return f"# The end: {count} keys, those of sections in [[ ]] and of [site] not counted."
 
 
 def toml_value(value: Any) -> str:

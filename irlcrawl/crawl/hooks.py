@@ -129,7 +129,7 @@ class Hooks:
             return f"hooks.webhook: {error}"
 
     def _give_up(self, told: dict[str, Any], why: str) -> None:
-        _log.warning("nobody could be told of %s (%s); see %s", told["event"], why, self._job.undelivered)
+        _log.warning("the event %s could not be delivered (%s); see %s", told["event"], why, self._job.undelivered)
         line = json.dumps({**told, "undelivered": why}).encode() + b"\n"
         try:
             with self._writing:

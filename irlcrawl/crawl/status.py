@@ -140,7 +140,7 @@ def read_status(job: JobDir) -> dict[str, Any]:
     if locked:
         values["state"] = "busy"
         return values
-    values["pid"] = None
+    values["pid"] = values["wait_ends"] = None  # of a crawl that is over nothing ends any more
     if (job.path / SNAPSHOT).exists():
         values["state"] = "snapshot"
     elif values["state"] in ALIVE:
@@ -348,8 +348,11 @@ def _pages(values: Mapping[str, Any]) -> str:
     if not values["pages"]:
         return ""
     text = f"{words.plural(values['pages'], 'page')} between two visits"
-    seconds = _until(values, "pages_due")
-    text += f", the next is due in {words.duration(seconds)}" if seconds else ", some are due"
+    if values["state"] in ALIVE:
+        seconds = _until(values, "pages_due")
+        text += f", the next is due in {words.duration(seconds)}" if seconds else ", some are due"
+    elif values["pages_due"] is not None:  # when it is read, that may have passed
+        text += time.strftime(", the first is due at %Y-%m-%d %H:%M", time.localtime(values["pages_due"]))
     changes = words.parts(values["visits_by_change"] or {})
     return text + (f"; visits: {changes}" if changes else "")
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterable
+from contextlib import closing
 from typing import IO, Any, BinaryIO
 
 from drum.files import Files
@@ -81,16 +82,15 @@ def write(
     files = Files()
     with tempfile.TemporaryDirectory() as directory, whole_file(path) as stream:
         indexes = cdxj.index(job, archives, directory, files, bar, jobs)
-        package = Package(stream, now)
-        _indexes(package, cdxj.all_lines(indexes, directory), directory)
         kept = Indexes(os.fspath(job.path), tuple(sorted({os.path.dirname(path) for path in indexes})))
-        main = _pages(package, archives, files, bar, directory, Originals(kept, files))
-        bar.stage("archives", sum(one.bytes for one in archives))
-        for archive in archives:
-            with open(archive.path, "rb") as source:
-                package.add(f"archive/{archive.name}", source, packed=False, bar=bar)
-        _describe(package, now, title or job.path.name, main)
-        package.close()
+        with closing(Package(stream, now)) as package:  # in any case before the stream, or zipfile complains
+            _indexes(package, cdxj.all_lines(indexes, directory), directory)
+            main = _pages(package, archives, files, bar, directory, Originals(kept, files))
+            bar.stage("archives", sum(one.bytes for one in archives))
+            for archive in archives:
+                with open(archive.path, "rb") as source:
+                    package.add(f"archive/{archive.name}", source, packed=False, bar=bar)
+            _describe(package, now, title or job.path.name, main)
 
 
 def _indexes(package: Package, lines: Iterable[bytes], directory: str) -> None:

@@ -526,6 +526,15 @@ def test_the_commands_of_readme_and_guides_are_commands(
     assert crawl.calls[-1][0].scope.exclude == ["\\?", "\\.pdf$"]
 
 
+def test_a_list_in_one_option_is_a_list_as_it_is_for_s(tmp_path: Path, run: Run, crawl: FakeCrawl) -> None:
+    """--scope-exclude '["\\\\?"]' was one pattern, a class of characters that nearly every URL has one of."""
+    listed = r'["\\?", "\\.pdf$"]'
+    code, _, err = run("crawl", tmp_path / "job", "--user-agent", AGENT, "--scope-exclude", listed,
+                       "--scope-exclude", "[0-9]", "--scope-exclude", "[7]", "http://a.example/")  # fmt: skip
+    assert code == ExitCode.DONE, err
+    assert crawl.calls[-1][0].scope.exclude == [r"\?", r"\.pdf$", "[0-9]", "[7]"]
+
+
 def test_the_readme_knows_every_exit_code() -> None:
     table = re.findall(r"^\| (\d+) \|", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
     assert sorted(map(int, table)) == sorted(ExitCode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -72,6 +73,22 @@ def test_a_crawl_that_only_waits_says_until_when() -> None:
     assert f"later {told}, the first in 1 h 00 min" in status.line(record)
     assert f"later     {told}" in status.lines({**record, "state": "interrupted"})
     assert "later" not in status.line({**record, "scheduled_urls": 0, "scheduled_due": None})
+
+
+def test_a_crawl_that_was_stopped_does_not_say_that_pages_are_due() -> None:
+    """Of pages whose first visit was days away it said that some were due."""
+    record = status.complete({**RECORD, "pages": 15, "pages_due": 90_000.0, "updated": 3600.0})
+    assert "pages     15 pages between two visits, the next is due in 1 d 0 h" in status.lines(record)
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(90_000.0))
+    stopped = status.lines({**record, "state": "interrupted"})
+    assert f"pages     15 pages between two visits, the first is due at {day}" in stopped
+    assert "pages     15 pages between two visits, some are due" in status.lines({**record, "updated": 90_001.0})
+
+
+def test_nothing_ends_a_crawl_that_is_over(job: JobDir) -> None:
+    """Its last commit had a moment at which the wait would end."""
+    commit(job, {**RECORD, "state": "done", "wait_ends": 1e9})
+    assert status.read_status(job)["wait_ends"] is None
 
 
 def test_a_person_reads_what_is_fetched_now_what_went_wrong_and_who_is_slow() -> None:

@@ -180,8 +180,11 @@ def test_the_examples_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     exec(example, {})
     exec(example, {})
     assert capsys.readouterr().out.count("http://a.example/") == 1
-    names: dict[str, Any] = {"np": np, **vars(drum_package)}
+    names: dict[str, Any] = {}
     exec(account, names)
+    exec(account, names)
+    assert capsys.readouterr().out == "[5]\n[10]\n"
+    names |= vars(drum_package)  # the parts begin where a program has begun already
     balances: list[int] = []
     with Drum(
         "bank",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import json
 import struct
+import sys
 import zipfile
 from pathlib import Path
 
@@ -95,6 +97,21 @@ def test_nothing_is_left_of_one_that_failed(job: JobDir, run: Run, tmp_path: Pat
     assert run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")[0] == ExitCode.DAMAGED
     assert not list(tmp_path.glob("x.wacz*"))
     assert run("export", "wacz", job.path)[0] == ExitCode.CONFIG
+
+
+def test_one_that_failed_between_two_files_says_why_and_no_more(
+    job: JobDir, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without selectolax the sentence was followed by a traceback of zipfile, whose stream was closed before it."""
+    unraised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraised.append)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "selectolax"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "selectolax", None)
+    code, _, err = run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")
+    gc.collect()
+    assert code == ExitCode.FAILED and "pip install 'irlcrawl[export]'" in err
+    assert not unraised and not list(tmp_path.glob("x.wacz*"))
 
 
 def test_no_local_header_has_more_than_the_directory_says(package: zipfile.ZipFile) -> None:

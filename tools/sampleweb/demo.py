@@ -157,8 +157,9 @@ def _report(job: Path, sample: DemoWeb) -> None:
     for line in _fetched_table(final):
         print("  " + line)
     retried = sum(e.outcome == "retry" for e in entries)
-    robots = sum(e.outcome == "none" for e in entries)
-    print(f"\n  besides, robots.txt {robots} times, and {retried} requests that were to be repeated later")
+    robots = [e.status > 0 for e in entries if e.outcome == "none"]
+    print(f"\n  besides, {sum(robots)} answers to requests for robots.txt ({len(robots) - sum(robots)} had no answer)")
+    print(f"  and {retried} requests that were to be repeated later")
     print("\nWhat it left out, and why\n")
     for line in _left_out(final):
         print("  " + line)
@@ -194,9 +195,10 @@ def _print_politeness(sample: DemoWeb) -> None:
     requests = audit.read(sample.web.log)
     delayed = [gap for gap, _, later in audit.gaps(requests, "host") if later.host == "library.garden.test"]
     print("\nHow polite it was, by the servers' own log\n")
-    print(f"  {len(requests)} requests; the closest two to one host {audit.closest(requests, 'host'):.2f} s apart")
+    closest = audit.closest(requests, "host")
+    print(f"  {len(requests)} requests; the closest two to one host: {closest:.2f} s apart (gap_host_seconds = 0.25)")
     if delayed:
-        print(f"  the closest two to the host with Crawl-delay: 2 {min(delayed):.2f} s apart")
+        print(f"  the closest two to the host that asks for 'Crawl-delay: 2': {min(delayed):.2f} s apart")
 
 
 def _print_next(job: Path, sample: DemoWeb) -> None:
