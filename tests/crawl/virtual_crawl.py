@@ -60,6 +60,7 @@ class Answer:
     body: bytes = b""
     reason: Reason = Reason.OK
     truncated: str | None = None
+    proxy_down: str = ""
 
 
 def rest_shortly(config: Config) -> None:
@@ -244,7 +245,7 @@ class Crawl:
         answer = self.web.answer(url, request.host, started)
         ended = self.clock.now()
         if answer.reason is not Reason.OK:
-            return Fetched(answer.reason, None, 0, started, ended)
+            return Fetched(answer.reason, None, 0, started, ended, proxy_down=answer.proxy_down)
         lines = "".join(f"{name}: {value}\r\n" for name, value in answer.header.items())
         header = f"HTTP/1.1 {answer.status} X\r\n{lines}content-length: {len(answer.body)}\r\n\r\n".encode()
         asked = b"GET / HTTP/1.1\r\n\r\n"
