@@ -162,7 +162,11 @@ def _committed(job: JobDir) -> dict[str, Any]:
 
         check_state_there(job, Files())
         return {}  # started, but killed before its first commit
-    return {**(catalog.get("status") or {}), "paused": catalog.get("pauses") or {}}
+    values = {**(catalog.get("status") or {}), "paused": catalog.get("pauses") or {}}
+    # A takedown moves these, and counts no more than that.
+    if values.get("fetched_by_reason") and (moved := (catalog.get("counters") or {}).get("fetched_by_reason")):
+        values["fetched_by_reason"] = moved
+    return values
 
 
 def lines(values: Mapping[str, Any]) -> list[str]:
@@ -423,7 +427,7 @@ def _merge(name: str, values: Mapping[str, Any]) -> str:
 def _links(values: Mapping[str, Any]) -> str:
     found = words.plural(values["discovered_urls"] or 0, "URL")
     repeated = words.count(values["duplicate_urls"] or 0)
-    told = [(values[counted.field], counted.told) for counted in COUNTERS.values() if counted.told]
-    more = "".join(f", {words.count(number)} {text}" for number, text in told if number)
+    told = [(values[one.field], one.told_of_one or one.told, one.told) for one in COUNTERS.values() if one.told]
+    more = "".join(f", {words.plural(number, one, many)}" for number, one, many in told if number)
     outside = words.count(values["out_of_scope_urls"] or 0)
     return f"{found} found; {repeated} more led to these, {outside} out of scope{more}"

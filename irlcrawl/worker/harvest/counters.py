@@ -10,6 +10,7 @@ class Counted(NamedTuple):
     meaning: str
     field: str = ""  # its name in the status record (crawl/status.py); empty: not there
     told: str = ""  # what `irlcrawl status` says behind the number, where it is not 0; empty: nothing of its own
+    told_of_one: str = ""  # ... where it is 1, if that is another word
 
 
 COUNTERS = {
@@ -26,6 +27,7 @@ COUNTERS = {
         "counted",
         "near_duplicate_pages",
         "near-duplicates",
+        "near-duplicate",
     ),
     "respelled": Counted("links whose spelling a rule of urls.merge changed", "respelled_urls"),
     "trapped": Counted(
@@ -37,38 +39,58 @@ COUNTERS = {
         "beyond_max_urls",
         "beyond page.links_max",
     ),
-    "requisites": Counted("responses that pages need to be seen (page.requisites)", "requisites", "page requisites"),
+    "requisites": Counted(
+        "responses that pages need to be seen (page.requisites)", "requisites", "page requisites", "page requisite"
+    ),
     "requisites_beyond_max": Counted(
         "requisites beyond page.requisites_max of their page, not fetched",
         "requisites_beyond_max",
         "beyond page.requisites_max",
     ),
-    "unparsed": Counted("pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed"),
+    "unparsed": Counted(
+        "pages that broke a parser: their links were not found", "unparsed_pages", "pages unparsed", "page unparsed"
+    ),
     "partly_read": Counted(
         "pages longer than fetch.decoded_bytes_max, or more work to read than one page may take "
         "(worker/page/scan.py): links behind that were not looked for",
         "partly_read_pages",
         "pages read in part (fetch.decoded_bytes_max, or too much work)",
+        "page read in part (fetch.decoded_bytes_max, or too much work)",
     ),
     "damaged": Counted(
-        "pages in a damaged content coding: links behind the damage were not found", "damaged_pages", "pages damaged"
+        "pages in a damaged content coding: links behind the damage were not found",
+        "damaged_pages",
+        "pages damaged",
+        "page damaged",
     ),
     "unwanted": Counted(
-        "pages of which only the header was read (fetch.types, fetch.length_max)", "unwanted_pages", "pages unwanted"
+        "pages of which only the header was read (fetch.types, fetch.length_max)",
+        "unwanted_pages",
+        "pages unwanted",
+        "page unwanted",
     ),
     "challenge": Counted(
         "challenges to prove that a person asks, in the place of pages: nothing was taken from them",
         "challenge_pages",
         "challenges in the place of pages",
+        "challenge in the place of a page",
     ),
     "parked": Counted(
-        "parking pages of domains for sale: nothing was taken from them", "parked_pages", "parking pages"
+        "parking pages of domains for sale: nothing was taken from them",
+        "parked_pages",
+        "parking pages",
+        "parking page",
     ),
     "filtered": Counted("links that filters of plug-ins left out", "filtered_urls", "left out by plug-ins"),
     "plugin_errors": Counted(
-        "exceptions and wrong answers of plug-ins; the page went on without them", "plugin_errors", "errors of plug-ins"
+        "exceptions and wrong answers of plug-ins; the page went on without them",
+        "plugin_errors",
+        "errors of plug-ins",
+        "error of plug-ins",
     ),
-    "plugin_us": Counted("microseconds that plug-ins took", "plugin_us", "microseconds in plug-ins"),
+    "plugin_us": Counted(
+        "microseconds that plug-ins took", "plugin_us", "microseconds in plug-ins", "microsecond in plug-ins"
+    ),
     "retries": Counted("requests to be repeated later", "retry_count"),
     "returned": Counted("URLs that were done and were put back, to be asked again", "returned_urls", "put back"),
 }
