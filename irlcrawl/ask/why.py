@@ -7,10 +7,11 @@ the crawl is.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -32,10 +33,12 @@ from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
-from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
+from irlcrawl.frontier.dispatch.machine_clocks import seconds_left
+from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, ClockTable, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.known_pages import known_page
+from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
@@ -83,6 +86,8 @@ def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) ->
         return {"asked": asked, "host": question.name, **question.all_of_host()}
 
 
+KEPT_S = 0.1
+"""Another crawl of the machine keeps a clock so much longer than this one, at least."""
 PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
 
 
@@ -447,8 +452,31 @@ class _Question:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
+        for kind, until in self._kept_on_machine(keys, record, table):
+            if until > due + KEPT_S:
+                told["clocks"].setdefault(KIND_NAMES[kind], {})["kept_by_another_crawl_until"] = until
+                due = until
         due = self._closed_until(max(due, self._lent_until() or due))
         return {**told, "next_allowed": due if due > self._now else None}
+
+    def _kept_on_machine(
+        self, names: Sequence[tuple[int, str | None]], record: HostRecord | None, table: ClockTable
+    ) -> Iterator[tuple[int, float]]:
+        """Until when the crawls of this machine keep the host's clocks, unix seconds."""
+        directory = self._reading.config.politeness.machine_clocks
+        if not directory:
+            return
+        delay = 0.0 if record is None else record.crawl_delay
+        asked = [(kind, name_key(text.encode())) for kind, text in names if text]
+        places = [table.find(kind, key) for kind, key in asked]
+        gaps = [float(table.gap[at]) if at != NONE else 0.0 for at in places]
+        wanted = [
+            (kind, key, max(gap, delay) if kind == Kind.HOST else gap)
+            for (kind, key), gap in zip(asked, gaps, strict=True)
+        ]
+        with contextlib.suppress(OSError):  # the crawl itself says what is wrong with the file
+            left = seconds_left(directory, boot_id(self._reading.files), wanted)
+            yield from ((kind, self._now + seconds) for (kind, _), seconds in zip(asked, left, strict=True) if seconds)
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:
         for place, batch in self._reading.waiting():

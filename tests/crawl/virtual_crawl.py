@@ -182,6 +182,7 @@ class Crawl:
         config.crawl.user_agent = "test/1 (+http://contact.test/)"
         config.scope.kind = "any"
         config.politeness.gap_host_factor = 0.0
+        config.politeness.machine_clocks = ""  # `machine` is, if there is one
         config.frontier.disk_reserve_bytes = 1 << 20
         config.limits.wait_hours = 0.0  # until everything is decided
         rest_shortly(config)
