@@ -33,7 +33,10 @@ from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
+from irlcrawl.config.proxies import Proxies
+from irlcrawl.crawl.status import ALIVE, read_status
 from irlcrawl.frontier.dispatch.machine_clocks import seconds_left
+from irlcrawl.frontier.dispatch.proxies_down import PROBE_S
 from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, ClockTable, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
@@ -105,6 +108,8 @@ class _Question:
         self._log = os.fspath(reading.job.crawl_log)
         self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
         self._hours = Hours(reading.config)
+        self._proxies = Proxies(reading.config)
+        self._down: dict[str, float] | None = None  # as `status` has them; None: not asked yet
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -261,9 +266,21 @@ class _Question:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
+        if (proxy := self._proxy_down()) is not None:
+            found["proxy_down"] = f"{proxy}; asked whether it is there again every {words.duration(PROBE_S)}"
         if (opens := self._closed_until(self._now)) > self._now:
             found["closed"] = f"until {_date(opens)}, by {self._hours_key()}"
         return found
+
+    def _proxy_down(self) -> str | None:
+        """The proxy of the host, if the crawl runs and that does not answer."""
+        proxy = self._proxies.of(self._host_name)
+        if proxy is None:
+            return None
+        if self._down is None:
+            record = read_status(self._reading.job)
+            self._down = (record["proxies_down"] or {}) if record["state"] in ALIVE else {}
+        return str(proxy) if str(proxy) in self._down else None
 
     def _closed_until(self, at: float) -> float:
         """When the hours of the host begin; `at` if it may be asked then."""
@@ -372,6 +389,8 @@ class _Question:
     def _why_scheduled(self) -> str:
         if self._closed_until(self._now) > self._now:
             return "outside the hours of its host"
+        if (proxy := self._proxy_down()) is not None:
+            return f"its proxy {proxy} does not answer"
         record = self._record(origin_of(self._url))
         gap_s = self._reading.config.politeness.gap_host_seconds
         if record is not None and record.crawl_delay > gap_s:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from irlcrawl.ask import why
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Site
+from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import status
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
 
@@ -33,10 +36,17 @@ def test_a_dead_proxy_is_charged_to_nobody(tmp_path: Path, monkeypatch: pytest.M
     """Hosts were given up with `connect` after some minutes."""
     crawl = crawl_of(tmp_path, monkeypatch)
     told: list[str] = []
+    crawl.path.mkdir()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
 
     def look(url: str) -> None:
         assert crawl.loop is not None
-        told.append("\n".join(status.lines(status.complete(crawl.loop.gauges.record()))))
+        record = status.complete(crawl.loop.gauges.record())
+        told.append("\n".join(status.lines(record)))
+        monkeypatch.setattr("irlcrawl.ask.why.read_status", lambda job: record)
+        if len(told) == 40:
+            answer = why.why(crawl.job(), url, crawl.clock.now())
+            assert answer["host"]["proxy_down"].startswith(f"{PROXY}; asked"), "it said that it may be asked now"
 
     crawl.on_request = look
     assert crawl.run() == ExitCode.DONE

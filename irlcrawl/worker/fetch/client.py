@@ -129,7 +129,7 @@ class Client:
     async def _judge_proxy(self, proxy: Proxy, request: Request, fetched: Fetched) -> None:
         """Whether what came, or did not come, is the proxy's."""
         if proxy.kind == "http" and request.scheme == "http" and fetched.status == WANTS_LOGIN:
-            fetched.exchange, fetched.reason, fetched.detail = None, Reason.CONNECT, "the proxy wants a login"
+            fetched.exchange, fetched.reason, fetched.detail = None, Reason.CONNECT, f"the proxy {proxy} wants a login"
             fetched.proxy_down = str(proxy)
             return
         if fetched.reason not in DOUBTFUL or fetched.exchange is not None or fetched.stale:
@@ -170,9 +170,11 @@ class Client:
         except OSError as error:  # a TimeoutError too
             if error.errno in http.EXHAUSTED:
                 raise
-            fetched.reason, fetched.detail = Reason.CONNECT, _detail(error)
+            what = "connection" if request.scheme == "http" else "connection with TLS"
+            untold = f"no {what} within {self._fetch.connect_seconds:g} s"
+            fetched.reason, fetched.detail = Reason.CONNECT, _detail(error, untold)
             if isinstance(error, ProxyDown) and request.terms is not None:
-                fetched.proxy_down = str(request.terms.proxy)
+                fetched.detail, fetched.proxy_down = str(error), str(request.terms.proxy)
         except asyncio.CancelledError:
             if connection is not None:
                 connection.abort()
@@ -241,5 +243,6 @@ def _for_proxy(request: Request, terms: Terms, asked: str) -> bytes:
     return start + login + terms.sent_block
 
 
-def _detail(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:DETAIL_CHARS_MAX]
+def _detail(error: Exception, untold: str = "") -> str:
+    """`untold`: what an error means that says nothing."""
+    return f"{type(error).__name__}: {str(error) or untold}"[:DETAIL_CHARS_MAX]

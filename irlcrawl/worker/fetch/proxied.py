@@ -52,7 +52,7 @@ async def connect(proxy: Proxy, login: str, request: Request, seconds: float) ->
             host = request.host.rstrip(".") if proxy.by_name else request.address
             await _socks5_connect(sock, host, request.port)
         elif request.scheme == "https":
-            await _tunnel(sock, login, request)
+            await _tunnel(sock, proxy, login, request)
     except BaseException:
         sock.close()
         raise
@@ -95,7 +95,7 @@ async def _reach(proxy: Proxy, login: str, seconds: float) -> socket.socket:
         if not isinstance(error, OSError) or error.errno in EXHAUSTED:
             raise
         text = str(error) or f"no answer in {seconds:g} s"
-        raise ProxyDown(f"the proxy {proxy}: {type(error).__name__}: {text}") from error
+        raise ProxyDown(f"the proxy {proxy} does not answer, or refuses: {text}") from error
 
 
 async def _dial(proxy: Proxy) -> socket.socket:
@@ -118,7 +118,7 @@ async def _dial(proxy: Proxy) -> socket.socket:
     raise refused or OSError("it has no address")
 
 
-async def _tunnel(sock: socket.socket, login: str, request: Request) -> None:
+async def _tunnel(sock: socket.socket, proxy: Proxy, login: str, request: Request) -> None:
     loop = asyncio.get_running_loop()
     target = authority(request, always_port=True)
     head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n".encode()
@@ -134,7 +134,7 @@ async def _tunnel(sock: socket.socket, login: str, request: Request) -> None:
             raise ProxyError("the proxy left")
         answer += piece
     if _WANTS_LOGIN.match(answer):
-        raise ProxyDown(f"the proxy said {answer.splitlines()[0][:60]!r}")
+        raise ProxyDown(f"the proxy {proxy} wants a login: it said {answer.splitlines()[0][:60]!r}")
     if not _OK.match(answer):
         raise ProxyError(f"the proxy said {answer.splitlines()[0][:60]!r}")
 
