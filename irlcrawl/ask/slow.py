@@ -125,7 +125,7 @@ def _proxies_down(seen: _Seen) -> Finding | None:
     down = seen.record["proxies_down"] or {}
     if not down or seen.pace["bytes_per_s"]:
         return None
-    says = f"nothing comes in, and these proxies do not answer: {', '.join(down)}"
+    says = f"nothing comes in, and these proxies let nothing through: {', '.join(down)}"
     return Finding("network", 1.0, says, "network.proxy, or that of a site")
 
 

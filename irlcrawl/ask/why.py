@@ -390,7 +390,7 @@ class _Question:
         if self._closed_until(self._now) > self._now:
             return "outside the hours of its host"
         if (proxy := self._proxy_down()) is not None:
-            return f"its proxy {proxy} does not answer"
+            return f"its proxy {proxy} lets nothing through"
         record = self._record(origin_of(self._url))
         gap_s = self._reading.config.politeness.gap_host_seconds
         if record is not None and record.crawl_delay > gap_s:

@@ -386,7 +386,7 @@ def _proxies_down(values: Mapping[str, Any]) -> str:
     if not values["proxies_down"] or values["state"] not in ALIVE:
         return ""
     told = [
-        f"{proxy} has not answered for {words.duration(max(0.0, values['updated'] - since))}"
+        f"{proxy} has let nothing through for {words.duration(max(0.0, values['updated'] - since))}"
         for proxy, since in values["proxies_down"].items()
     ]
     return ", ".join(told) + "; the hosts behind it wait, and are charged with nothing"

@@ -67,7 +67,7 @@ def test_a_dead_proxy_is_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
         f"www.s{n}.test": lambda url, now: Answer(reason=Reason.CONNECT, proxy_down=proxy) for n in range(20)
     }
     cause, answer = bound(crawl)
-    assert cause == "network" and f"these proxies do not answer: {proxy}" in answer["because"]
+    assert cause == "network" and f"these proxies let nothing through: {proxy}" in answer["because"]
 
 
 def test_long_gaps_are_politeness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
