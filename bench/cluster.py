@@ -107,6 +107,7 @@ class Ends:
         end = {
             "t": "end", "visit": 1, "reached": VISIT_URLS, "started": 1e9, "ended": 1e9, "fetch_s": 0.1, "requests": 10,
             "bytes": 300_000, "answered": True, "outcome": "ok", "reason": 0, "retry_after": None, "robots": None,
+            "proxy_down": None,
         }  # fmt: skip
         for _ in range(count // 100):
             self._wanted = 200

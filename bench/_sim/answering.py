@@ -131,7 +131,7 @@ class Worker:
             "t": "end", "visit": lease.visit, "reached": count, "started": now, "ended": now, "fetch_s": FETCH_S,
             "fetching_s": FETCH_S * requests, "body_s": 0.0, "requests": requests, "bytes": BODY_BYTES * count,
             "answered": True, "outcome": "ok", "reason": int(Reason.OK), "retry_after": None,
-            "robots": robots if unknown else None,
+            "robots": robots if unknown else None, "proxy_down": None,
         })  # fmt: skip
 
     async def _now_and_then(self, seconds: float) -> None:

@@ -7,7 +7,7 @@ Every waiting URL is read once, in constant memory, and of each batch the record
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from drum import Batch, Files
 
@@ -19,6 +19,7 @@ from irlcrawl.frontier.politeness.clocks import ClockTable, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STANDINGS, STATE, records_of, redated, standings
 from irlcrawl.frontier.state.view import PLACES, Reading
+from irlcrawl.worker.archive.log_parts import is_within
 
 WHYS = (*STANDINGS, "itself", "host_before")
 """Why a URL rests: what is held against its host, for most by the reason; its own last answer; or its host failed, and
@@ -44,6 +45,25 @@ def held_up(job: JobDir, by: str, now: float, files: Files | None = None) -> Ite
             for url, told in zip(batch["url"].tolist(), told_of(batch), strict=True):
                 if told:
                     yield url, place, told
+
+
+def resting_like(
+    job: JobDir, hosts: Collection[bytes], reasons: Collection[str], files: Files | None = None
+) -> tuple[int, float]:
+    """(how many URLs rest, when the first of them is asked again in unix seconds) of some hosts, a name standing for
+    all names below it, and for some reasons; of all where there are none. A Python loop per URL. Damaged, OSError."""
+    reading = Reading.open(job, files)
+    urls, first = 0, float("inf")
+    if reading is None or not reading.begun:
+        return urls, first
+    for _, rows in reading.waiting(("resting",)):
+        told = _rests(reading, 0.0)(rows)
+        for url, why, due in zip(rows["url"].tolist(), told, rows["due"].tolist(), strict=True):
+            if hosts and not any(is_within(url, host) for host in hosts):
+                continue
+            if not reasons or why.partition(" ")[0] in reasons:
+                urls, first = urls + 1, min(first, due)
+    return urls, first
 
 
 def _rests(reading: Reading, now: float) -> Told:

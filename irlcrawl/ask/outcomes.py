@@ -41,11 +41,13 @@ def last_words(
     note: str | None = None, site: str | None = None, bar_of: Callable[[], Bar] = Bar, files: Files | None = None,
 ) -> Iterator[LogEntry]:  # fmt: skip
     """As `outcomes`, of URLs that are done: an entry a URL, its last word. It takes 16 bytes of memory for each URL
-    that was put back."""
+    that was put back. With a `note` also robots.txt and tdmrep.json, which are in no class: an entry each time that one
+    was fetched."""
     asked = _Asked(job, status, host, reason, note, site, bar_of, files)
     returned = Returned(asked.returned())
     for place, entry in asked.entries():
-        if entry.outcome in DONE_NAMES and not returned.since(entry.url, place):
+        of_robots = note is not None and entry.outcome == "none"
+        if of_robots or (entry.outcome in DONE_NAMES and not returned.since(entry.url, place)):
             yield entry
 
 

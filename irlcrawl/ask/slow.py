@@ -121,6 +121,14 @@ def _no_network(seen: _Seen) -> Finding | None:
     return Finding("network", share, says, "no key: mend the network") if share >= OFTEN else None
 
 
+def _proxies_down(seen: _Seen) -> Finding | None:
+    down = seen.record["proxies_down"] or {}
+    if not down or seen.pace["bytes_per_s"]:
+        return None
+    says = f"nothing comes in, and these proxies let nothing through: {', '.join(down)}"
+    return Finding("network", 1.0, says, "network.proxy, or that of a site")
+
+
 def _bandwidth_limit(seen: _Seen) -> Finding | None:
     share, limit = seen.pace["bandwidth_used"], seen.config.limits.bytes_per_second
     if share < OFTEN:
@@ -298,8 +306,8 @@ def _nothing_left(seen: _Seen) -> Finding | None:
 
 
 _QUESTIONS: tuple[Callable[[_Seen], Finding | None], ...] = (
-    _hours, _paused, _no_network, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers, _places, _dns,
-    _turns, _rests, _gaps,
+    _hours, _paused, _no_network, _proxies_down, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers,
+    _places, _dns, _turns, _rests, _gaps,
 )  # fmt: skip
 
 

@@ -7,10 +7,11 @@ the crawl is.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -34,10 +35,15 @@ from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
-from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, Kind
+from irlcrawl.config.proxies import Proxies
+from irlcrawl.crawl.status import ALIVE, read_status
+from irlcrawl.frontier.dispatch.machine_clocks import seconds_left
+from irlcrawl.frontier.dispatch.proxies_down import PROBE_S
+from irlcrawl.frontier.politeness.clocks import KIND_NAMES, SHARED, ClockTable, Kind
 from irlcrawl.frontier.politeness.columns import NONE
 from irlcrawl.frontier.state.hosts import STATE, HostRecord, records_of, redated
 from irlcrawl.frontier.state.known_pages import known_page
+from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
@@ -85,6 +91,8 @@ def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) ->
         return {"asked": asked, "host": question.name, **question.all_of_host()}
 
 
+KEPT_S = 0.1
+"""Another crawl of the machine keeps a clock so much longer than this one, at least."""
 PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
 
 
@@ -102,6 +110,8 @@ class _Question:
         self._log = os.fspath(reading.job.crawl_log)
         self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
         self._hours = Hours(reading.config)
+        self._proxies = Proxies(reading.config)
+        self._down: dict[str, float] | None = None  # as `status` has them; None: not asked yet
 
     def url(self) -> Answer:
         history = list(entries_of(self._reading.job, self._url)) if self._has_log() else []
@@ -260,9 +270,21 @@ class _Question:
             found["paused"] = "crawl.pause = true"
         elif (section := Overrides(config.site)).paused(name):
             found["paused"] = f'site."{section.setter(name, "pause")}".pause = true'
+        if (proxy := self._proxy_down()) is not None:
+            found["proxy_down"] = f"{proxy}; asked whether it is there again every {words.duration(PROBE_S)}"
         if (opens := self._closed_until(self._now)) > self._now:
             found["closed"] = f"until {_date(opens)}, by {self._hours_key()}"
         return found
+
+    def _proxy_down(self) -> str | None:
+        """The proxy of the host, if the crawl runs and that does not answer."""
+        proxy = self._proxies.of(self._host_name)
+        if proxy is None:
+            return None
+        if self._down is None:
+            record = read_status(self._reading.job)
+            self._down = (record["proxies_down"] or {}) if record["state"] in ALIVE else {}
+        return str(proxy) if str(proxy) in self._down else None
 
     def _closed_until(self, at: float) -> float:
         """When the hours of the host begin; `at` if it may be asked then."""
@@ -385,6 +407,8 @@ class _Question:
     def _why_scheduled(self) -> str:
         if self._closed_until(self._now) > self._now:
             return "outside the hours of its host"
+        if (proxy := self._proxy_down()) is not None:
+            return f"its proxy {proxy} lets nothing through"
         record = self._record(origin_of(self._url))
         gap_s = self._reading.config.politeness.gap_host_seconds
         if record is not None and record.crawl_delay > gap_s:
@@ -465,8 +489,31 @@ class _Question:
                 told["rests_until"], due = record.rests_until, max(due, record.rests_until)
             if record.robots_at(self._now) is Robots.DENY:
                 due = max(due, record.robots_until)
+        for kind, until in self._kept_on_machine(keys, record, table):
+            if until > due + KEPT_S:
+                told["clocks"].setdefault(KIND_NAMES[kind], {})["kept_by_another_crawl_until"] = until
+                due = until
         due = self._closed_until(max(due, self._lent_until() or due))
         return {**told, "next_allowed": due if due > self._now else None}
+
+    def _kept_on_machine(
+        self, names: Sequence[tuple[int, str | None]], record: HostRecord | None, table: ClockTable
+    ) -> Iterator[tuple[int, float]]:
+        """Until when the crawls of this machine keep the host's clocks, unix seconds."""
+        directory = self._reading.config.politeness.machine_clocks
+        if not directory:
+            return
+        delay = 0.0 if record is None else record.crawl_delay
+        asked = [(kind, name_key(text.encode())) for kind, text in names if text]
+        places = [table.find(kind, key) for kind, key in asked]
+        gaps = [float(table.gap[at]) if at != NONE else 0.0 for at in places]
+        wanted = [
+            (kind, key, max(gap, delay) if kind == Kind.HOST else gap)
+            for (kind, key), gap in zip(asked, gaps, strict=True)
+        ]
+        with contextlib.suppress(OSError):  # the crawl itself says what is wrong with the file
+            left = seconds_left(directory, boot_id(self._reading.files), wanted)
+            yield from ((kind, self._now + seconds) for (kind, _), seconds in zip(asked, left, strict=True) if seconds)
 
     def _of_site(self) -> Iterator[tuple[str, Batch]]:
         for place, batch in self._reading.waiting():

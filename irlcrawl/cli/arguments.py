@@ -173,7 +173,8 @@ def of_urls(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with", dest="note", metavar="NOTE", help="only URLs whose line in the crawl log has an annotation of this "
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
-        "partly_read, damaged, faults, canonical and redirect (the URL to which a page leads), ...; NOTE=WORD: whose "
+        "partly_read, damaged, faults, canonical and redirect (the URL to which a page leads), ...; of a "
+        "robots.txt (a line each time it was asked for): crawl_delay, crawl_delay_asked, ...; NOTE=WORD: whose "
         "value is or has this word, as in wishes=noai. If queued: "
         "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
     )  # fmt: skip

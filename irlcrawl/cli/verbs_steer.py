@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -100,6 +101,8 @@ def retry(args: argparse.Namespace) -> int:
     running = hand_in(job, "retry", arguments, make)
     with unheard(sys.stdout):
         _tell_returned(counts, running, args.job)
+        if not args.status:
+            _tell_resting(job, selection, args.job)
     return ExitCode.DONE
 
 
@@ -170,6 +173,22 @@ def _dry_retry(job: JobDir, selection: Selection) -> ExitCode:
         for entry in drawing.entries() if drawing is not None else ():
             print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
     return ExitCode.DONE
+
+
+def _tell_resting(job: JobDir, selection: Selection, name: str) -> None:
+    """URLs that failed and are not done: they need not be put back, for they are asked again by themselves."""
+    from irlcrawl.ask.obstacles import resting_like
+    from irlcrawl.ask.shown_state import shown_waiting
+
+    with shown_waiting(job, bar_for) as files:
+        urls, first = resting_like(job, selection.hosts, selection.reasons, files)
+    if urls:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(first))
+        of_these = " of these" if selection.hosts or selection.reasons else ""
+        listed = f"{command('urls', name)} --status queued --with rest"
+        print(
+            f"at rest after a failure: {words.plural(urls, 'URL')}{of_these}, asked again from {when} on; see {listed}"
+        )
 
 
 def _tell_returned(counts: Counts, running: bool, name: str) -> None:

@@ -580,8 +580,8 @@ class Hooks:
     webhook: str = key("", "Web address to which each event is sent as a JSON object (POST). Empty: off.")
     events: list[str] = key(
         list(EVENTS), "Events that are reported. stopped: the crawl ended before every URL was decided; outage: this "
-        "machine's network seems to be down; disk_low: twice the room is left at which the crawl stops; trap: only "
-        "one page in twenty of a site has new content.", choices=EVENTS,
+        "machine's network, or a proxy, seems to be down; disk_low: twice the room is left at which "
+        "the crawl stops; trap: only one page in twenty of a site has new content.", choices=EVENTS,
     )  # fmt: skip
     error_rate: float = key(
         0.5, "The event error_rate is reported when this share of the visits to a site ends without an answer, or "

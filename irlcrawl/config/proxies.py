@@ -20,6 +20,15 @@ class Proxy(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        """As the configuration names it."""
+        return f"{self.kind}://{self.place}"
+
+    @property
+    def place(self) -> str:
+        """As the file of logins names it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
     @property
     def by_name(self) -> bool:
         """The proxy is told the names of hosts, and resolves them; else it is told addresses, which are ours."""

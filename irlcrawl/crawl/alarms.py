@@ -35,7 +35,7 @@ class Alarms:
 
     def tick(self, now: float) -> None:
         """Once in each pass of the loop."""
-        if self._loop.outage.paused != self._outage:
+        if (self._loop.outage.paused or bool(self._loop.dispatcher.proxies_down.since)) != self._outage:
             self._outage = not self._outage
             self._hooks.emit("outage" if self._outage else "outage_over")
         if now >= self._disk_due:

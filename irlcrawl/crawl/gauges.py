@@ -104,6 +104,7 @@ class Gauges:
             "harvest_bytes": pressure.harvest_bytes,
             "workers": len(hosts.fleet.workers),
             "machines": self.machines(),
+            "proxies_down": dict(hosts.proxies_down.since),
             "wait_ends": self._limits.patience.ends_at(self._clock.now()),
         }
 

@@ -66,6 +66,8 @@ FIELDS: dict[str, str] = {
     "wait_ends": "unix seconds: when the crawl ends unless something is done, for nothing but those is left "
     "(limits.wait_hours); else null",
     **{counted.field: counted.meaning for counted in COUNTERS.values() if counted.field},
+    "proxies_down": "proxies that do not answer, or refuse us (their hosts wait, and are charged with nothing) -> "
+    "since when, unix seconds",
     "active_hosts": "hosts in memory: those with URLs ready to be leased (frontier.hosts_active_max)",
     "ready_hosts": "of these, hosts that may be visited now",
     "delayed_hosts": "why others may not -> count",
@@ -160,7 +162,11 @@ def _committed(job: JobDir) -> dict[str, Any]:
 
         check_state_there(job, Files())
         return {}  # started, but killed before its first commit
-    return {**(catalog.get("status") or {}), "paused": catalog.get("pauses") or {}}
+    values = {**(catalog.get("status") or {}), "paused": catalog.get("pauses") or {}}
+    # A takedown moves these, and counts no more than that.
+    if values.get("fetched_by_reason") and (moved := (catalog.get("counters") or {}).get("fetched_by_reason")):
+        values["fetched_by_reason"] = moved
+    return values
 
 
 def lines(values: Mapping[str, Any]) -> list[str]:
@@ -184,6 +190,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
         ("later", _later(values)),
         ("resting", _resting(values)),
         ("failing", _failing(values)),
+        ("proxy", _proxies_down(values)),
         ("delayed", words.parts(values["delayed_hosts"])),
         ("pages", _pages(values)),
         ("shared", words.parts(values["shared_addresses"] or {})),
@@ -234,6 +241,7 @@ def line(values: Mapping[str, Any]) -> str:
         *([f"resting {_resting(values)}"] if values["resting_urls"] else ()),
         f"excluded {words.count(values['excluded'] or 0)}",
         *([f"now {_now(values)}"] if values["fetching"] else ()),
+        *([f"proxy {_proxies_down(values)}"] if _proxies_down(values) else ()),
         *([f"paused {_names(values['paused'])}"] if values["paused"] else ()),
         *(f"merging {_merge(name, values)}" for name in _long_merges(values)),
     ]
@@ -374,6 +382,17 @@ def _failing(values: Mapping[str, Any]) -> str:
     hosts = values["resting_hosts"] or {}
     number = words.plural(sum(hosts.values()), "host")
     return f"{number} when asked last ({words.parts(hosts)})" if hosts else ""
+
+
+def _proxies_down(values: Mapping[str, Any]) -> str:
+    """Of a crawl that runs: our own outage."""
+    if not values["proxies_down"] or values["state"] not in ALIVE:
+        return ""
+    told = [
+        f"{proxy} has let nothing through for {words.duration(max(0.0, values['updated'] - since))}"
+        for proxy, since in values["proxies_down"].items()
+    ]
+    return ", ".join(told) + "; the hosts behind it wait, and are charged with nothing"
 
 
 def _throttled(values: Mapping[str, Any]) -> str:

@@ -84,6 +84,15 @@ def test_hosts_at_rest_are_counted_by_reason_and_their_urls_listed(
     assert main.main(["urls", str(crawl.path), "--status", "queued", "--with", "rest=no_robots"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.split("\t")[:3] == ["queued", "resting", "http://closed.test/"]
+    # "nothing to put back" did not say that they rest.
+    assert main.main(["retry", str(crawl.path), "--host", "silent.test"]) == 0
+    nothing, resting = capsys.readouterr().out.splitlines()
+    assert nothing.startswith("nothing to put back")
+    assert resting.startswith("at rest after a failure: 1 URL of these, asked again from 2001-09-09 ")
+    assert main.main(["retry", str(crawl.path), "--reason", "dns", "--reason", "connect"]) == 0
+    assert "at rest after a failure: 2 URLs of these, " in capsys.readouterr().out
+    assert main.main(["retry", str(crawl.path), "--host", "well.test"]) == 0
+    assert "at rest" not in capsys.readouterr().out
     with JobDir(crawl.path) as job:
         list(repair(job, set(), crawl.clock, Bar()))
         assert CrawlState.open(job, crawl.config, crawl.clock).counters["hosts_resting"] == record["resting_hosts"]

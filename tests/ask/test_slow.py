@@ -12,15 +12,17 @@ from drum import Files
 
 import pytest
 
-from irlcrawl.ask.slow import CAUSES, Answer, diagnose, lines
+from irlcrawl.ask import slow
+from irlcrawl.ask.slow import CAUSES, diagnose, lines
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.reasons import Reason
 from irlcrawl.cli.main import main
 from irlcrawl.config.keys import Config, Site
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import pace
 from irlcrawl.crawl.pace import PACE, cpu_of_process, cpu_of_thread
 from irlcrawl.crawl.status import complete
-from tests.crawl.virtual_crawl import Crawl, Web, star
+from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
 
 LOOKED_AT = 25.0
 
@@ -41,7 +43,7 @@ def crawl_of(
     return crawl
 
 
-def bound(crawl: Crawl) -> tuple[str | None, Answer]:
+def bound(crawl: Crawl) -> tuple[str | None, slow.Answer]:
     """What binds the crawl after half a minute, and the whole answer."""
     records: list[dict[str, Any]] = []
 
@@ -55,6 +57,17 @@ def bound(crawl: Crawl) -> tuple[str | None, Answer]:
     answer = diagnose(records[0], crawl.config, cores=2)
     assert set(answer["pace"]) == set(PACE)
     return answer["bound_by"], answer
+
+
+def test_a_dead_proxy_is_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was nothing in particular."""
+    crawl = crawl_of(tmp_path, monkeypatch, 20)
+    proxy = crawl.config.network.proxy = "http://127.0.0.1:3128"
+    crawl.web.moods = {
+        f"www.s{n}.test": lambda url, now: Answer(reason=Reason.CONNECT, proxy_down=proxy) for n in range(20)
+    }
+    cause, answer = bound(crawl)
+    assert cause == "network" and f"these proxies let nothing through: {proxy}" in answer["because"]
 
 
 def test_long_gaps_are_politeness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,20 @@ from drum import Files
 import pytest
 
 from irlcrawl.ask import report, why
+from irlcrawl.base.clock import since_boot
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
 from irlcrawl.config.keys import Config, Priority, Site
 from irlcrawl.config.toml import to_toml
+from irlcrawl.frontier.dispatch import machine_cells
+from irlcrawl.frontier.dispatch.machine_cells import HELD
+from irlcrawl.frontier.dispatch.machine_file import MachineFile
+from irlcrawl.frontier.politeness.clocks import Kind
+from irlcrawl.frontier.politeness.columns import NONE
+from irlcrawl.frontier.state.lease_log import boot_id
 from irlcrawl.frontier.state.view import PLACES, Reading
 from irlcrawl.worker.archive import log_parts
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
@@ -426,3 +434,36 @@ def test_why_of_a_site_said_nothing_of_the_host_of_that_name(
     assert origin[0] == "http://gone.test" and origin[1]["failures"] == 1
     assert origin[1]["next_allowed"] == origin[1]["rests_until"] > crawl.clock.now()
     assert ask("why", crawl.path, "a.test")["origins"] == {}, "there is www.a.test alone"
+
+
+def test_why_of_a_host_that_another_crawl_of_the_machine_asked_a_moment_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that the next request is allowed now, while the crawl waited for the other one's gap."""
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 20
+    crawl.run()
+    crawl.config.politeness.machine_clocks = str(tmp_path)
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    now = crawl.clock.now() + 1e6
+    assert why.why(crawl.job(), three_sites.SEED, now)["host"]["next_allowed"] is None, "nobody has asked anything"
+    key = machine_cells.key_of(Kind.HOST, name_key(b"a.one.test"))
+    file = MachineFile.open(tmp_path, boot_id(Files()))
+    assert file is not None
+
+    def kept(member: int) -> float:
+        """Seconds, as told. The clock is due in 900, with a gap of 600."""
+        assert file is not None
+        bucket = file.read(machine_cells.bucket_of(key))
+        if (at := machine_cells.find(bucket, key)) == NONE:
+            at = machine_cells.make(bucket, key, machine_cells.NOTHING, 0.0)
+        machine_cells.put(bucket, at, machine_cells.Cell(since_boot() + 900, 600.0, 0.0, member, 0))
+        file.write(machine_cells.bucket_of(key), bucket)
+        told = why.why(crawl.job(), three_sites.SEED, now)["host"]
+        assert ("kept_by_another_crawl_until" in told["clocks"].get("host", {})) == bool(told["next_allowed"])
+        return float((told["next_allowed"] or now) - now)
+
+    assert 800 < kept(file.member) <= 900
+    assert 500 < kept(file.member | HELD) <= 601, "a visit is out: if it ended now, its gap would be left"
+    assert kept((file.member + 1) | HELD) == 0, "that crawl is gone"
+    file.close()

@@ -22,7 +22,7 @@ from tests.cli.conftest import REPOSITORY, Run, tree
 
 LOG = """\
 2026-01-02T03:04:05.678Z 200 1234 http://a.example/ - - text/html #000 20260102030405678+12 sha1:AAAA - outcome=fetched,reason=ok
-2026-01-02T03:04:05.678Z 200 99 http://a.example/robots.txt - - text/plain #000 20260102030405678+12 sha1:AAAB - outcome=none,reason=ok
+2026-01-02T03:04:05.678Z 200 99 http://a.example/robots.txt - - text/plain #000 20260102030405678+12 sha1:AAAB - outcome=none,reason=ok,crawl_delay_asked=9
 2026-01-02T03:04:06.678Z 404 10 http://a.example/gone L - text/html #000 20260102030406678+12 sha1:AAAC - outcome=fetched,reason=http_error,beyond_max=7
 2026-01-02T03:04:07.678Z -4 - http://b.example:81/slow L - - #001 20260102030407678+12 - - outcome=retry,reason=timeout
 2026-01-02T03:04:08.678Z -4 - http://b.example:81/slow L - - #001 20260102030408678+12 - - outcome=failed,reason=timeout
@@ -115,6 +115,8 @@ def test_urls_with_their_outcomes(a_job: Path, run: Run, options: list[str], exp
 def test_urls_whose_line_has_an_annotation(a_job: Path, run: Run) -> None:
     assert run("urls", a_job, "--with", "beyond_max")[1] == "404\thttp_error\thttp://a.example/gone\t7\n"
     assert run("urls", a_job, "--with", "beyond")[1] == ""
+    robots = run("urls", a_job, "--with", "crawl_delay_asked")[1]
+    assert robots == "200\tok\thttp://a.example/robots.txt\t9\n", "lines of robots.txt were never listed"
     code, out, err = run("urls", a_job, "--with", "beyond_max", "--status", "queued")
     assert code == ExitCode.CONFIG and not out and "--with" in err and "rest or throttled" in err
 

@@ -195,7 +195,7 @@ def test_every_gauge_says_what_its_name_says(tmp_path: Path, monkeypatch: pytest
         # Pages are not visited again.
         "pages": (0, 0), "pages_due": (None, None), "pages_gone": (0, 0), "visits_by_change": ({}, {}),
         "visits_failed": (0, 0), "visit_price": (None, None),
-        "lists_out": (0, 0), "lent_urls": (0, 0), "lists_until": (None, None),
+        "lists_out": (0, 0), "lent_urls": (0, 0), "lists_until": (None, None), "proxies_down": ({}, {}),
     }  # fmt: skip
     assert set(expected) == set(status.FIELDS) == set(midway) == set(last)
     assert midway == {name: values[0] for name, values in expected.items()}

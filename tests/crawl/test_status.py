@@ -294,3 +294,10 @@ def test_links_beyond_the_most_that_are_taken_of_a_page_are_told(
     assert any("2 beyond page.links_max" in line for line in status.lines(record))
     record["beyond_max_urls"] = 0
     assert not any("links_max" in line for line in status.lines(record))
+
+
+def test_one_of_a_kind_is_told_in_the_singular() -> None:
+    """`1 challenges in the place of pages`."""
+    one, two = ("\n".join(status.lines(status.complete({"challenge_pages": n, "unwanted_pages": n}))) for n in (1, 2))
+    assert "1 page unwanted, 1 challenge in the place of a page" in one
+    assert "2 pages unwanted, 2 challenges in the place of pages" in two

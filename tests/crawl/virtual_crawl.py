@@ -60,6 +60,7 @@ class Answer:
     body: bytes = b""
     reason: Reason = Reason.OK
     truncated: str | None = None
+    proxy_down: str = ""
 
 
 def rest_shortly(config: Config) -> None:
@@ -181,6 +182,7 @@ class Crawl:
         config.crawl.user_agent = "test/1 (+http://contact.test/)"
         config.scope.kind = "any"
         config.politeness.gap_host_factor = 0.0
+        config.politeness.machine_clocks = ""  # `machine` is, if there is one
         config.frontier.disk_reserve_bytes = 1 << 20
         config.limits.wait_hours = 0.0  # until everything is decided
         rest_shortly(config)
@@ -244,7 +246,7 @@ class Crawl:
         answer = self.web.answer(url, request.host, started)
         ended = self.clock.now()
         if answer.reason is not Reason.OK:
-            return Fetched(answer.reason, None, 0, started, ended)
+            return Fetched(answer.reason, None, 0, started, ended, proxy_down=answer.proxy_down)
         lines = "".join(f"{name}: {value}\r\n" for name, value in answer.header.items())
         header = f"HTTP/1.1 {answer.status} X\r\n{lines}content-length: {len(answer.body)}\r\n\r\n".encode()
         asked = b"GET / HTTP/1.1\r\n\r\n"

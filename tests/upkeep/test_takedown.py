@@ -21,6 +21,7 @@ from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.cli import main
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.lists import opt_out
+from irlcrawl.crawl.status import read_status
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.takedown import Takedown
 from irlcrawl.web.opt_out import OptOuts
@@ -94,7 +95,8 @@ def test_of_a_host_nothing_is_left_and_every_verb_says_so(copy: Copy, capsys: py
     assert counters["taken_down"] == len(fetched)
     assert sum(counters.values()) == len([reason for reason in before.values() if reason != "robots"])
     assert main.main(["urls", str(job.path), "--with", "taken_down", "--host", HOST]) == ExitCode.DONE
-    assert len(capsys.readouterr().out.splitlines()) == len(fetched)
+    assert len(capsys.readouterr().out.splitlines()) == len(fetched) + 1  # and its robots.txt
+    assert read_status(job)["fetched_by_reason"] == counters, "status told the outcomes of before until the next run"
 
 
 def test_a_second_time_there_is_nothing_to_do(copy: Copy) -> None:

@@ -12,4 +12,5 @@ machine_file.py    its file: found or made, checked, locked
 bandwidth.py       how many URLs may be leased under limits.bytes_per_second
 dns.py             names to addresses
 outage.py          whether a silence is our network's
+proxies_down.py    ... or our proxy's
 """

@@ -30,6 +30,7 @@ from irlcrawl.frontier.dispatch.dns import Resolved, ResolveError, Resolver
 from irlcrawl.frontier.dispatch.handover import Handover
 from irlcrawl.frontier.dispatch.loads import Loads
 from irlcrawl.frontier.dispatch.outage import Outage
+from irlcrawl.frontier.dispatch.proxies_down import ProxiesDown
 from irlcrawl.frontier.dispatch.visits import LATEST_START_S, Ending, Host, LeasedVisit, visit_message
 from irlcrawl.frontier.dispatch.workers import Fleet, RemoteWorker
 from irlcrawl.frontier.politeness.clocks import Promise
@@ -78,6 +79,7 @@ class Dispatcher:
         self._wake = wake
         self.bandwidth = Bandwidth(config.limits.bytes_per_second, config.fetch.body_bytes_max)
         self._proxies = Proxies(config)
+        self.proxies_down = ProxiesDown(self._proxies, clock)
         self._rates = overrides.bytes_per_second_by_site()
         self._site_of = SiteOf(config.scope.private_suffixes)
         hours = Hours(config)
@@ -268,7 +270,7 @@ class Dispatcher:
         leased, allowance = 0, self.bandwidth.urls(self._clock.now(), allowance)
         for entry, rows in self.politeness.pop_many(allowance, _urls_of, self.fleet.capacity):
             assert isinstance(entry, Host)
-            if opens := self._closed_until(entry):
+            if opens := self._closed_until(entry) or self.proxies_down.held_until(entry.name):
                 self.politeness.visit_over(entry, ended=None, requests=0, outcome="unreached", again=False)
                 self._put_off(entry, opens, rests=False)
                 continue
@@ -360,8 +362,13 @@ class Dispatcher:
         # Of a visit that ended otherwise the last exchange had no response, whatever came before it.
         if message["answered"] and message["outcome"] in ("ok", "throttled") and host.address:
             self._outage.responded(host.address, host.site, message["ended"])
+        if down := message["proxy_down"]:
+            self.proxies_down.failed(*down)
+        elif message["answered"]:
+            self.proxies_down.answered(host.name)
+        not_before = max(visit.not_before, self.proxies_down.waits_until(host.name))
         backs_off = message["outcome"] in ("throttled", "failed")
-        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off, visit.not_before)
+        self._settle(host, due, now, Reason(message["reason"]), in_vain, backs_off, not_before)
 
     def _paid(self, host: Host, message: Message) -> float:
         """Seconds from the end of a visit until its bytes would have come at the rate of its site."""

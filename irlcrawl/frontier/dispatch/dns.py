@@ -291,7 +291,7 @@ class Resolver:
         import aiodns
         import aiodns.error as ares
 
-        host = name.rstrip(".")
+        host, addresses, ttl = name.rstrip("."), list[str](), 0.0
         try:
             async with asyncio.timeout(self._params.dns_seconds):
                 addresses, ttl = await self._records(host, "A")
@@ -300,11 +300,14 @@ class Resolver:
                 elif self._params.prefer == "ipv6":
                     more, ttl_of_more = await self._records(host, "AAAA")
                     addresses, ttl = addresses + more, min(ttl, ttl_of_more) if more else ttl
+        # Some servers know no AAAA, and deny the name or say nothing (RFC 4074): what A said holds.
         except TimeoutError:
-            return self._failed(name, f"no answer within {self._params.dns_seconds:g} s", permanent=False)
+            if not addresses:
+                return self._failed(name, f"no answer within {self._params.dns_seconds:g} s", permanent=False)
         except aiodns.error.DNSError as error:
-            number, what = (*error.args, "")[:2]
-            return self._failed(name, str(what), permanent=number in (ares.ARES_ENOTFOUND, ares.ARES_EBADNAME))
+            if not addresses:
+                number, what = (*error.args, "")[:2]
+                return self._failed(name, str(what), permanent=number in (ares.ARES_ENOTFOUND, ares.ARES_EBADNAME))
         if not addresses:
             return self._failed(name, "has no address", permanent=True)
         return self._judge(name, addresses, self._clock.now() + self._bounded(ttl))

@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from irlcrawl.base.clock import Clock
+from irlcrawl.base.clock import Clock, since_boot
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.dispatch import machine_cells as cells
 from irlcrawl.frontier.dispatch.machine_cells import HELD, NOTHING, Cell
@@ -67,6 +67,30 @@ def machine_clocks(config: Config, clock: Clock, boot: str) -> MachineClocks | N
     if not directory:
         return None
     return MachineClocks(directory, clock, boot, LATEST_START_S + config.fetch.total_seconds + WORKER_LATE_S)
+
+
+def seconds_left(directory: str, boot: str, clocks: Iterable[tuple[int, int, float]]) -> list[float]:
+    """For how many seconds each of these clocks (kind, key, gap) is kept by whoever of this machine used it last, at
+    least; 0: it is not. For questions: it takes nothing and writes nothing. OSError."""
+    file = MachineFile.looked_at(Path(directory), boot)
+    if file is None:
+        return [0.0 for _ in clocks]
+    try:
+        now = since_boot()
+        return [max(0.0, _due_of(file, cells.key_of(kind, key), gap, now) - now) for kind, key, gap in clocks]
+    finally:
+        file.close()
+
+
+def _due_of(file: MachineFile, key: int, gap: float, now: float) -> float:
+    """Seconds since boot."""
+    bucket = file.read(cells.bucket_of(key))
+    at = cells.find(bucket, key)
+    cell = NOTHING if at == NONE else cells.get(bucket, at, now)
+    if not cell.member & HELD:
+        return max(cell.due, cell.ended + gap)
+    # A visit is out: should it end this moment, a gap is left. Of a crawl that is gone nobody knows since when.
+    return now + max(cell.gap, gap) if cell.due > now and file.is_alive(cell.member & ~HELD) else 0.0
 
 
 class MachineClocks:

@@ -10,14 +10,15 @@ import ssl
 from collections import OrderedDict
 
 from irlcrawl.base.clock import Clock
-from irlcrawl.base.reasons import Reason
+from irlcrawl.base.reasons import DOUBTFUL, Reason
 from irlcrawl.config.keys import Config
+from irlcrawl.config.proxies import Proxy
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import http
 from irlcrawl.worker.fetch.alpn import HTTP1, HTTP2, Offers, PoolKey
 from irlcrawl.worker.fetch.connection import Connection, End, Permits
 from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
-from irlcrawl.worker.fetch.proxied import basic, connect
+from irlcrawl.worker.fetch.proxied import WANTS_LOGIN, ProxyDown, answers, basic, connect
 from irlcrawl.worker.fetch.terms import Terms, TermsOf
 from irlcrawl.worker.fetch.tls import TlsClient
 
@@ -119,9 +120,24 @@ class Client:
             else:
                 connection.abort()
         fetched.ended = self._clock.now()
+        if request.terms is not None and request.terms.proxy is not None and not fetched.proxy_down:
+            await self._judge_proxy(request.terms.proxy, request, fetched)
         if fetched.exchange is not None:
             fetched.exchange.duration = fetched.took
         return fetched
+
+    async def _judge_proxy(self, proxy: Proxy, request: Request, fetched: Fetched) -> None:
+        """Whether what came, or did not come, is the proxy's."""
+        if proxy.kind == "http" and request.scheme == "http" and fetched.status == WANTS_LOGIN:
+            fetched.exchange, fetched.reason, fetched.detail = None, Reason.CONNECT, f"the proxy {proxy} wants a login"
+            fetched.proxy_down = str(proxy)
+            return
+        if fetched.reason not in DOUBTFUL or fetched.exchange is not None or fetched.stale:
+            return
+        # A proxy may wait for a host as long as we wait for the proxy. One that is well answers for itself.
+        login = request.terms.login if request.terms else ""
+        if not await answers(proxy, login, self._fetch.connect_seconds / 2):
+            fetched.detail, fetched.proxy_down = f"the proxy {proxy} does not answer", str(proxy)
 
     async def _connect(self, request: Request, key: PoolKey, fetched: Fetched) -> Connection | None:
         """A new connection; None, and the reason in `fetched`, when there is none within `fetch.connect_seconds`."""
@@ -136,7 +152,7 @@ class Client:
                 if request.terms is None or (proxy := request.terms.proxy) is None:
                     await self._loop.create_connection(lambda: opening, request.address, request.port)
                 else:
-                    sock = await connect(proxy, request.terms.login, request)
+                    sock = await connect(proxy, request.terms.login, request, self._fetch.connect_seconds / 2)
                     await self._loop.create_connection(lambda: opening, sock=sock)
                 connection = opening
                 await connection.secured()
@@ -154,7 +170,11 @@ class Client:
         except OSError as error:  # a TimeoutError too
             if error.errno in http.EXHAUSTED:
                 raise
-            fetched.reason, fetched.detail = Reason.CONNECT, _detail(error)
+            what = "connection" if request.scheme == "http" else "connection with TLS"
+            untold = f"no {what} within {self._fetch.connect_seconds:g} s"
+            fetched.reason, fetched.detail = Reason.CONNECT, _detail(error, untold)
+            if isinstance(error, ProxyDown) and request.terms is not None:
+                fetched.detail, fetched.proxy_down = str(error), str(request.terms.proxy)
         except asyncio.CancelledError:
             if connection is not None:
                 connection.abort()
@@ -223,5 +243,6 @@ def _for_proxy(request: Request, terms: Terms, asked: str) -> bytes:
     return start + login + terms.sent_block
 
 
-def _detail(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:DETAIL_CHARS_MAX]
+def _detail(error: Exception, untold: str = "") -> str:
+    """`untold`: what an error means that says nothing."""
+    return f"{type(error).__name__}: {str(error) or untold}"[:DETAIL_CHARS_MAX]

@@ -67,7 +67,8 @@ class Fetched:
     `started` and `ended` are unix seconds; for `late` of them answers waited for our own loop. `stale`: a reused
     connection broke before any response; such servers close idle connections at any moment, so this says nothing about
     the URL. `faults`: what is wrong with the response though it was taken, words joined by `+` (repair.py; the
-    httptools client alone). `unwanted`: why the body was not read, though there is one (Request.wants).
+    httptools client alone). `unwanted`: why the body was not read, though there is one (Request.wants). `proxy_down`:
+    the proxy that the host was to be asked through, if that does not answer; then the host was not asked.
     """
 
     reason: Reason
@@ -81,6 +82,7 @@ class Fetched:
     late: float = 0.0
     unwanted: Reason = Reason.OK
     body_s: float = 0.0  # seconds from the first piece of the response to the last
+    proxy_down: str = ""
 
     @property
     def took(self) -> float:

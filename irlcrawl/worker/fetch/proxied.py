@@ -2,6 +2,9 @@
 
 What comes back is a socket on which the host itself answers; http through an HTTP proxy needs no tunnel, there the
 request names the whole URL.
+
+Two kinds of failure are told apart. A proxy that cannot be reached, says nothing or refuses us is no host's fault
+(ProxyDown). What a working proxy says of a host (it is not there, it does not answer) is that host's (ProxyError).
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ import socket
 from ipaddress import ip_address
 
 from irlcrawl.config.proxies import Proxy
-from irlcrawl.worker.fetch.http import Request, authority
+from irlcrawl.worker.fetch.http import EXHAUSTED, Request, authority
 
 HEAD_BYTES_MAX = 16 << 10
 _OK = re.compile(rb"HTTP/1\.[01] 2\d\d[ \r]")
+_WANTS_LOGIN = re.compile(rb"HTTP/1\.[01] 407[ \r]")
+WANTS_LOGIN = 407
+"""The one status that only a proxy gives: it refuses us, whatever the host would say."""
 _NO_LOGIN, _LOGIN, _NONE = 0, 2, 255
 _ANSWERS = {
     1: "failed", 2: "not allowed", 3: "network unreachable", 4: "host unreachable", 5: "connection refused",
@@ -33,27 +39,86 @@ def basic(login: str) -> bytes:
     return b"Basic " + base64.b64encode(login.encode())
 
 
-async def connect(proxy: Proxy, login: str, request: Request) -> socket.socket:
-    """A connected socket, for the request's host behind the proxy. OSError, ProxyError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
-    family, kind, number, _, address = found[0]
-    sock = socket.socket(family, kind, number)
+class ProxyDown(ConnectionError):
+    """The proxy does not answer, or refuses us. Tells no login."""
+
+
+async def connect(proxy: Proxy, login: str, request: Request, seconds: float) -> socket.socket:
+    """A connected socket, for the request's host behind the proxy. The proxy itself has `seconds` to answer. ProxyDown,
+    ProxyError, OSError."""
+    sock = await _reach(proxy, login, seconds)
     try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await loop.sock_connect(sock, address)
         if proxy.kind != "http":
-            await _socks5(sock, login, request.host.rstrip(".") if proxy.by_name else request.address, request.port)
+            host = request.host.rstrip(".") if proxy.by_name else request.address
+            await _socks5_connect(sock, host, request.port)
         elif request.scheme == "https":
-            await _tunnel(sock, login, request)
+            await _tunnel(sock, proxy, login, request)
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-async def _tunnel(sock: socket.socket, login: str, request: Request) -> None:
+async def answers(proxy: Proxy, login: str, seconds: float) -> bool:
+    """Whether a proxy says anything to us, after one of its hosts said nothing."""
+    try:
+        sock = await _reach(proxy, login, seconds)
+    except ProxyDown:
+        return False
+    loop = asyncio.get_running_loop()
+    with sock:
+        if proxy.kind != "http":
+            return True  # it has greeted us
+        try:
+            async with asyncio.timeout(seconds):
+                await loop.sock_sendall(sock, b"GET / HTTP/1.0\r\n\r\n")  # names no host: refused without asking one
+                await loop.sock_recv(sock, 1)
+        except TimeoutError:
+            return False
+        except OSError:
+            pass
+    return True
+
+
+async def _reach(proxy: Proxy, login: str, seconds: float) -> socket.socket:
+    """A socket on which a proxy waits to be told a host. ProxyDown, OSError (http.EXHAUSTED)."""
+    sock = None
+    try:
+        async with asyncio.timeout(seconds):
+            sock = await _dial(proxy)
+            if proxy.kind != "http":
+                await _socks5_greet(sock, login)
+            return sock
+    except BaseException as error:
+        if sock is not None:
+            sock.close()
+        if not isinstance(error, OSError) or error.errno in EXHAUSTED:
+            raise
+        text = str(error) or f"no answer in {seconds:g} s"
+        raise ProxyDown(f"the proxy {proxy} does not answer, or refuses: {text}") from error
+
+
+async def _dial(proxy: Proxy) -> socket.socket:
+    """A connected socket, to the first address of the proxy that takes it."""
+    loop = asyncio.get_running_loop()
+    refused: OSError | None = None
+    for family, kind, number, _, address in await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, number)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.sock_connect(sock, address)
+            return sock
+        except OSError as error:
+            sock.close()
+            refused = error
+        except BaseException:
+            sock.close()
+            raise
+    raise refused or OSError("it has no address")
+
+
+async def _tunnel(sock: socket.socket, proxy: Proxy, login: str, request: Request) -> None:
     loop = asyncio.get_running_loop()
     target = authority(request, always_port=True)
     head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n".encode()
@@ -68,11 +133,14 @@ async def _tunnel(sock: socket.socket, login: str, request: Request) -> None:
         if not piece:
             raise ProxyError("the proxy left")
         answer += piece
+    if _WANTS_LOGIN.match(answer):
+        raise ProxyDown(f"the proxy {proxy} wants a login: it said {answer.splitlines()[0][:60]!r}")
     if not _OK.match(answer):
         raise ProxyError(f"the proxy said {answer.splitlines()[0][:60]!r}")
 
 
-async def _socks5(sock: socket.socket, login: str, host: str, port: int) -> None:
+async def _socks5_greet(sock: socket.socket, login: str) -> None:
+    """Until the proxy knows who we are."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(sock, bytes((5, 2, _NO_LOGIN, _LOGIN)) if login else bytes((5, 1, _NO_LOGIN)))
     version, method = await _exactly(sock, 2)
@@ -83,7 +151,10 @@ async def _socks5(sock: socket.socket, login: str, host: str, port: int) -> None
         await loop.sock_sendall(sock, b"\x01" + _counted(name.encode()) + _counted(password.encode()))
         if (await _exactly(sock, 2))[1] != 0:
             raise ProxyError("the proxy refused the login")
-    await loop.sock_sendall(sock, bytes((5, 1, 0)) + _address(host) + port.to_bytes(2, "big"))
+
+
+async def _socks5_connect(sock: socket.socket, host: str, port: int) -> None:
+    await asyncio.get_running_loop().sock_sendall(sock, bytes((5, 1, 0)) + _address(host) + port.to_bytes(2, "big"))
     _, answer, _, kind = await _exactly(sock, 4)
     if answer != 0:
         raise ProxyError(f"the proxy said: {_ANSWERS.get(answer, answer)}")

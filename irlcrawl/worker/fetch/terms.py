@@ -95,8 +95,7 @@ class TermsOf:
     def _through(self, terms: Terms, proxy: Proxy | None) -> Terms:
         if proxy is None:
             return terms
-        host = f"[{proxy.host}]" if ":" in proxy.host else proxy.host
-        return terms._replace(proxy=proxy, login=self._logins.get(f"{host}:{proxy.port}", ""))
+        return terms._replace(proxy=proxy, login=self._logins.get(proxy.place, ""))
 
 
 def fixed_headers(config: Config) -> list[Header]:

@@ -135,6 +135,7 @@ class Visit:
         self._reason = Reason.OK
         self._retry_after: float | None = None
         self._robots: dict[str, Any] | None = None
+        self._proxy_down: tuple[str, str] | None = None  # and why
 
     async def run(self) -> Message:
         try:
@@ -171,6 +172,7 @@ class Visit:
             "reason": int(self._reason),
             "retry_after": self._retry_after,
             "robots": self._robots,
+            "proxy_down": self._proxy_down,
         }
 
     def _unit(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> Unit:
@@ -239,6 +241,9 @@ class Visit:
         fetched = await self._ask_once(request, detour)
         if fetched is not None and fetched.stale:  # no answer, so no outcome; a new connection cannot be stale
             fetched = await self._ask_once(request, detour) if not self._paces else None
+        if fetched is not None and fetched.proxy_down:
+            self._outcome, self._proxy_down = "unreached", (fetched.proxy_down, fetched.detail)
+            return None
         if fetched is not None and fetched.reason in DOUBTFUL and not await self._services.charged(self.lease.visit):
             self._outcome = "unreached"
             return None

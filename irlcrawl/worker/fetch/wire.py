@@ -28,12 +28,14 @@ worker -> frontier
   ready    {"t":"ready", "stream": int, "pid": int}: hello was understood.
   end      {"t":"end", "visit": id, "reached": n, "started": unix | null, "ended": unix | null, "fetch_s": seconds,
             "fetching_s": seconds, "body_s": seconds, "requests": n, "bytes": n, "answered": bool, "outcome": OUTCOMES,
-            "reason": Reason, "retry_after": seconds | null, "robots": ROBOTS | null}
+            "reason": Reason, "retry_after": seconds | null, "robots": ROBOTS | null,
+            "proxy_down": [proxy, why] | null}
            `reached`: how many URLs of the lease, from its first, have a unit in the archive. `started`, `ended`: the
            start of the first request and the end of the last exchange, robots.txt included, null without a request;
            `fetch_s` is the duration of the last, `fetching_s` that of all, `body_s` of it the time from the first byte
            of each answer to its last; `bytes` what was received in all. `answered`: some request of the visit, if not
            the last, had a response. `robots` is there when robots.txt was asked for in this visit.
+           `proxy_down`: the visit ended because that proxy does not answer; the last request did not reach its host.
   robots   {"t":"robots", "visit": id, "robots": ROBOTS}: what a visit learnt of robots.txt, told at once unless it is a
            denial, so that the frontier knows it before any harvest that holds it.
   harvest  {"t":"harvest", "number": n, "file": name | null, "bytes": b, "pages": p, "sync_s": seconds}: a harvest in

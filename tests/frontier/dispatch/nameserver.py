@@ -24,6 +24,7 @@ class Nameserver(asyncio.DatagramProtocol):
 
     def __init__(self) -> None:
         self.table: dict[str, Records | int] = {}
+        self.said_of_aaaa: dict[str, int] = {}  # name -> what it says to a question for AAAA, whatever the table has
         self.asked: Counter[tuple[str, int]] = Counter()
         self.held: list[Callable[[], None]] | None = None  # answers kept back, when a list
         self.open_most = 0
@@ -37,6 +38,8 @@ class Nameserver(asyncio.DatagramProtocol):
         question = data[12 : end + 4]
         self.asked[name, kind] += 1
         found = self.table.get(name, NXDOMAIN)
+        if kind == AAAA:
+            found = self.said_of_aaaa.get(name, found)
         if found == SILENCE or (found == LOST_ONCE and self.asked[name, kind] == 1):
             return
         found = NXDOMAIN if found == LOST_ONCE else found

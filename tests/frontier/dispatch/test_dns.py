@@ -19,7 +19,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.config import keys as config
 from irlcrawl.frontier.dispatch import dns
 from irlcrawl.frontier.dispatch.dns import GONE_SECONDS, Reach, Resolved, Resolver
-from tests.frontier.dispatch.nameserver import AAAA, CNAME, SERVFAIL, SILENCE, A, Nameserver, play, refused
+from tests.frontier.dispatch.nameserver import AAAA, CNAME, NXDOMAIN, SERVFAIL, SILENCE, A, Nameserver, play, refused
 
 
 def test_an_address_is_used_for_its_time_to_live_and_then_asked_again() -> None:
@@ -77,6 +77,16 @@ def test_ipv6_goes_first_where_it_is_preferred_and_ipv4_when_it_does_not_answer(
         assert (await resolver.resolve("both.test")).address == "93.184.216.34"
 
     play(scenario, prefer="ipv6")
+
+
+@pytest.mark.parametrize("said", [NXDOMAIN, SERVFAIL, SILENCE])
+def test_a_server_that_knows_no_ipv6_took_the_ipv4_address_away(said: int) -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["old.test"], server.said_of_aaaa["old.test"] = [(A, 300, "93.184.216.34")], said
+        assert (await resolver.resolve("old.test")).address == "93.184.216.34"
+        assert server.asked["old.test", AAAA]
+
+    play(scenario, prefer="ipv6", dns_seconds=1.0)
 
 
 def test_a_name_that_does_not_exist_is_permanent_and_remembered() -> None:

@@ -4,8 +4,10 @@ nowhere else."""
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -20,7 +22,7 @@ from irlcrawl.config.toml import load
 from irlcrawl.frontier.dispatch.dns import Resolved, Resolver
 from irlcrawl.worker.archive.record import digest, request_and_response
 from irlcrawl.worker.fetch.clients import open_fetcher
-from irlcrawl.worker.fetch.http import Fetched
+from irlcrawl.worker.fetch.http import Fetched, Request
 from irlcrawl.worker.fetch.terms import TermsOf
 from tests.worker.archive.support import unit_of
 from tests.worker.fetch.both_clients import configured, request
@@ -145,6 +147,76 @@ def test_https_goes_through_a_tunnel(kind: str) -> None:
     assert got.exchange.body == b"secret"
     if kind == "http":
         assert proxy.seen == [b"CONNECT a.test:%d HTTP/1.1\r\nHost: a.test:%d\r\n\r\n" % (server.port, server.port)]
+
+
+def ask_at(proxy: str, port: int, scheme: str = "http") -> Fetched:
+    """Asks a host at `port` of loopback through a proxy that may not be there."""
+
+    async def main() -> Fetched:
+        config = configured(client="httptools")
+        config.fetch.connect_seconds, config.fetch.read_seconds, config.network.proxy = 0.4, 0.4, proxy
+        url = f"{scheme}://a.test:{port}/x".encode()
+        asked = Request(url, scheme, "a.test", port, "/x", "127.0.0.1", 1000, TermsOf(config).of("a.test"))
+        fetcher = open_fetcher(config, SystemClock())
+        try:
+            return await fetcher.fetch(asked)
+        finally:
+            await fetcher.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("kind", ["http", "socks5", "socks5h"])
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_dead_proxy_is_no_failure_of_the_host(kind: str, scheme: str, listens: bool) -> None:
+    """It was charged to the host. Closed: nobody is there; listens: it takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        proxy = f"{kind}://127.0.0.1:{listening.getsockname()[1]}"
+        if not listens:
+            listening.close()
+        got = ask_at(proxy, 80, scheme)
+    assert got.proxy_down == proxy and got.exchange is None
+    assert proxy in got.detail
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [("http", "http"), ("http", "https"), ("socks5", "http")])
+def test_a_host_that_says_nothing_behind_a_proxy_that_is_well(kind: str, scheme: str) -> None:
+    async def main() -> Fetched:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            proxy = ProxyServer(silent.getsockname()[1])
+            listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+            try:
+                port = listening.sockets[0].getsockname()[1]
+                return await asyncio.to_thread(ask_at, f"{kind}://127.0.0.1:{port}", silent.getsockname()[1], scheme)
+            finally:
+                listening.close()
+
+    got = asyncio.run(main())
+    assert got.reason in (Reason.TIMEOUT, Reason.CONNECT) and got.exchange is None
+    assert not got.proxy_down, got.detail
+
+
+def test_an_http_proxy_that_wants_a_login_is_not_the_page() -> None:
+    """Its 407 was archived as what the host says."""
+    answer = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+    with Loopback({}) as server:
+        (got,) = ask("http", server, ProxyServer(server.port, answer=answer))
+    assert got.proxy_down and got.exchange is None and "login" in got.detail
+
+
+def test_a_proxy_with_two_addresses_listens_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one was not tried: `localhost` is ::1 first."""
+    with Loopback({"/x?y": response(b"hello")}) as server:
+        found = socket.getaddrinfo
+
+        def both(host: str, port: int, *args: Any, **named: Any) -> Any:
+            there = found(host, port, *args, **named)
+            return [(*there[0][:4], ("127.0.0.1", 1)), *there]
+
+        monkeypatch.setattr(socket, "getaddrinfo", both)
+        (got,) = ask("socks5", server, ProxyServer(server.port))
+    assert got.reason is Reason.OK, got.detail
 
 
 @pytest.mark.parametrize(

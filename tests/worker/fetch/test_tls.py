@@ -139,7 +139,8 @@ def test_a_server_silent_in_the_handshake_is_a_connect_failure_within_the_deadli
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    assert hello_to(serve, connect_seconds=0.2).reason is Reason.CONNECT
+    got = hello_to(serve, connect_seconds=0.2)
+    assert got.reason is Reason.CONNECT and got.detail.partition(": ")[2], "it did not say what it had waited for"
 
 
 def test_a_server_that_leaves_in_the_handshake_is_a_connect_failure() -> None:
