@@ -18,7 +18,7 @@ from irlcrawl.worker.fetch import service
 from irlcrawl.worker.fetch.service import Worker
 from irlcrawl.worker.fetch.wire import Message, open_wire
 from irlcrawl.worker.harvest import builder
-from tests.worker.archive.support import exchange_of, unit_of
+from tests.worker.archive.support import exchange_of, failed_unit, unit_of
 from tests.worker.fetch.driver import UNKNOWN, Driver, Harvested, crawl_config
 from tests.worker.fetch.loopback import Asked, Loopback, response, say
 from tests.worker.fetch.test_service import PAGE, archived, origin
@@ -136,12 +136,13 @@ def test_no_harvest_covers_a_page_that_was_archived_as_memory_ran_out(
         wire = await open_wire(sock, lambda _: None, lambda _: None)
         hello = {"config": dataclasses.asdict(config), "seed": 1, "stream": 0, "crawl": "test"}
         worker = Worker(hello, tmp_path, wire, Files())
+        await worker.keep(failed_unit(), None)
         unit = unit_of()
         if where == "reading a page":
             monkeypatch.setattr(service, "discovering", starve)
         else:
             monkeypatch.setattr(builder, "sketches", starve)
-            monkeypatch.setattr(builder, "WAITING_UNITS_MAX", 1 if where == "harvesting a page" else 2)
+            monkeypatch.setattr(builder, "WAITING_UNITS_MAX", 1 if where == "harvesting a page" else 9)
         body = b"<p>" + b" ".join(b"word%d" % n for n in range(100))
         if where == "handing over":
             await worker.keep(unit, exchange_of(unit, body))
@@ -162,4 +163,4 @@ def test_no_harvest_covers_a_page_that_was_archived_as_memory_ran_out(
     for name in ("state", "warcs"):
         (tmp_path / name).mkdir()
     asyncio.run(scenario())
-    assert [unit.url for unit, _, _ in archived(tmp_path)] == [unit_of().url]
+    assert [unit.url for unit, _, _ in archived(tmp_path)] == [failed_unit().url, unit_of().url]
