@@ -128,8 +128,10 @@ def test_no_harvest_covers_a_page_that_was_archived_as_memory_ran_out(
     config = crawl_config()
     config.page.near_duplicates = True
 
-    def starve(*_: object) -> None:
-        raise MemoryError
+    def starve(words: object, *_: object) -> list[object]:
+        if words:
+            raise MemoryError
+        return []
 
     async def scenario() -> None:
         sock, theirs = socket.socketpair()
