@@ -6,6 +6,11 @@ import sys
 def main() -> int:
     """Run the command line; returns the exit code."""
     try:
+        import signal
+
+        from irlcrawl.base.interrupt import interrupt_on
+
+        interrupt_on(signal.SIGINT)
         from irlcrawl.cli import main
 
         return main.main()

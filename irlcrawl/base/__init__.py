@@ -10,6 +10,7 @@ clock.py        time as an argument: the system's clock, and how tests give anot
 job.py          JOB, the directory of a crawl: its paths, its lock
 job_files.py    names of all files in JOB, made and parsed
 exit_codes.py   with which code a run ends; what a full disk is
+interrupt.py    a signal before a command listens to signals, as an exception
 steps.py        work that stops now and then, for an event loop
 memory.py       handing freed memory back to the system
 """

@@ -72,6 +72,11 @@ def check_mounted(directory: Path) -> None:
         raise JobError(f"{directory}: leads to {to}, which is not there (is its disk mounted?)")
 
 
+def _read_only(directory: Path) -> bool:
+    """Whether nobody may write there: disks with errors are remounted so."""
+    return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+
+
 class JobDir:
     """Paths in JOB, and its lock: `with JobDir(path) as job:` creates missing directories and holds the lock.
 
@@ -162,7 +167,8 @@ class JobDir:
         for directory in (at, self.state, self.warcs, self.logs):
             check_mounted(directory)
             if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
-                raise JobError(f"{self.path}: cannot be written: no permission for {directory}")
+                why = "its disk is mounted read-only:" if _read_only(directory) else "no permission for"
+                raise JobError(f"{self.path}: cannot be written: {why} {directory}")
         self._check_links()
 
     def _check_links(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.interrupt import interrupt_on
 from irlcrawl.base.job import JobDamaged, JobDir, JobError, JobLocked, command
 from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.cli.alone import check_alone
@@ -39,7 +40,7 @@ LOGS_KEPT = 3
 def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Namespace], None]) -> int:
     """Check everything, then take JOB and crawl. Nothing is created or changed before all checks have passed."""
     # Until the crawl listens to signals itself, both end it the same way: nothing was begun (main.py, _guarded).
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_on(signal.SIGTERM)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that is closed ends no crawl
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # asked too early how far it is, a crawl does not answer
     job = JobDir(args.job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,24 @@ from irlcrawl.__main__ import main
 sys.argv[1:] = ["crawl", {job!r}, "http://127.0.0.1:9/", "--user-agent", "x/1 (+http://a.test/)"]
 sys.exit(main())
 """
+
+
+SIGNALLED = """
+import signal
+from irlcrawl.base.job import JobDir
+text = "import signal; signal.raise_signal({number}); signal"
+JobDir.check_configured = lambda _: exec(text)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_dataclass_is_made_was_death_by_sigint(number: int, tmp_path: Path) -> None:
+    """Of `python -m irlcrawl`, one in thirty in the first second: where it hit text that Python executes."""
+    code = COMMAND.format(within=SIGNALLED.format(number=int(number)), job=str(tmp_path / "job"))
+    (tmp_path / "begun.py").write_text(f"import sys; sys.path.insert(0, {os.getcwd()!r})\n{code}")
+    words = [sys.executable, "-m", "begun"]  # only of a module does Python look at what it remembers
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
 
 
 @pytest.mark.parametrize("within", WITHIN)

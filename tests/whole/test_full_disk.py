@@ -92,6 +92,16 @@ def test_a_full_disk_ends_the_crawl_with_words_and_more_room_lets_it_go_on(
         assert {times for path, times in site.asked.items() if not path.endswith("/robots.txt")} == {1}
 
 
+def test_a_disk_that_is_mounted_read_only_is_no_matter_of_permissions(serve: Serve, small: Path, job: Path) -> None:
+    """As a kernel remounts a disk with errors: `no permission` sent its reader to the rights of JOB."""
+    web = serve(Counted(), HOSTS)
+    job.symlink_to(small)
+    crawl = Crawl(job, web.resolver, [web.url("f0.test")], NO_GAPS)
+    mount(small, "remount,ro")
+    ended = crawl.run()
+    assert ended.code == 1 and f"its disk is mounted read-only: {job}" in ended.output, ended.output
+
+
 def said(command: list[str]) -> tuple[int, str]:
     """Exit code and output of a command; with its output kept elsewhere than on the disk that is full."""
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)

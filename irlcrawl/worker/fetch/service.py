@@ -160,9 +160,10 @@ class Worker:
             self.fetcher.hold_large(1)
         try:
             found, stored = await self._slices.run(self._read(unit, exchange, rules))
-        except MemoryError:
+        except MemoryError as error:
             stored = None if unit.reason == Reason.WITHHELD else exchange
             self._warc.append(unit, stored)  # it is read again after this worker's end
+            self._fail(error)
             raise
         finally:
             if large:
@@ -172,7 +173,11 @@ class Worker:
             self.terms.plugin_errors = 0
         began = self.clock.now()
         location = self._warc.append(unit, stored)
-        pointer = self._harvest.add(finished(found, unit, exchange, location))
+        try:
+            pointer = self._harvest.add(finished(found, unit, exchange, location))
+        except Exception as error:
+            self._fail(error)
+            raise
         self._slices.hold(began)
         held, bound = self._harvest.nbytes, self.config.frontier.harvest_bytes
         if held >= bound and not self._full:
@@ -287,9 +292,16 @@ class Worker:
 
     async def _hand_over(self, asked: bool) -> None:
         """Write what was harvested and say so. The archive is on the disk before the harvest that names its end; both
-        get there on a thread, while other pages are read."""
+        get there on a thread, while other pages are read. Nothing once this worker has failed: the archive may hold a
+        unit then that the harvest does not."""
         async with self._harvest_lock:
-            harvest = self._harvest.take(self._warc.position)
+            if self._failed.done():
+                return
+            try:
+                harvest = self._harvest.take(self._warc.position)
+            except Exception as error:
+                self._fail(error)
+                raise
             self._full = False
             if harvest is None:
                 if asked:

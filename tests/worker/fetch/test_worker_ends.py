@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
-from irlcrawl.worker.fetch.wire import Message
+from drum import Files
+
+import pytest
+
+from irlcrawl.worker.fetch import service
+from irlcrawl.worker.fetch.service import Worker
+from irlcrawl.worker.fetch.wire import Message, open_wire
+from irlcrawl.worker.harvest import builder
+from tests.worker.archive.support import exchange_of, failed_unit, unit_of
 from tests.worker.fetch.driver import UNKNOWN, Driver, Harvested, crawl_config
 from tests.worker.fetch.loopback import Asked, Loopback, response, say
 from tests.worker.fetch.test_service import PAGE, archived, origin
@@ -107,3 +117,52 @@ def test_a_killed_worker_loses_no_archived_page(tmp_path: Path) -> None:
         worker.process.kill()
         worker.process.wait(10)
     assert [unit.row for unit, _, _ in archived(tmp_path)] == [0, 1]
+
+
+@pytest.mark.parametrize("where", ["reading a page", "harvesting a page", "handing over"])
+def test_no_harvest_covers_a_page_that_was_archived_as_memory_ran_out(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another hand-over that waited for its turn named the archive's end: the page was archived and in no harvest, so
+    that it was fetched again."""
+    config = crawl_config()
+    config.page.near_duplicates = True
+
+    def starve(words: object, *_: object) -> list[object]:
+        if words:
+            raise MemoryError
+        return []
+
+    async def scenario() -> None:
+        sock, theirs = socket.socketpair()
+        wire = await open_wire(sock, lambda _: None, lambda _: None)
+        hello = {"config": dataclasses.asdict(config), "seed": 1, "stream": 0, "crawl": "test"}
+        worker = Worker(hello, tmp_path, wire, Files())
+        await worker.keep(failed_unit(), None)
+        unit = unit_of()
+        if where == "reading a page":
+            monkeypatch.setattr(service, "discovering", starve)
+        else:
+            monkeypatch.setattr(builder, "sketches", starve)
+            monkeypatch.setattr(builder, "WAITING_UNITS_MAX", 1 if where == "harvesting a page" else 9)
+        body = b"<p>" + b" ".join(b"word%d" % n for n in range(100))
+        if where == "handing over":
+            await worker.keep(unit, exchange_of(unit, body))
+            handing_over = await asyncio.gather(
+                worker._hand_over(asked=True), worker._hand_over(asked=True), return_exceptions=True
+            )
+            assert isinstance(handing_over[0], MemoryError)
+        else:
+            with pytest.raises(MemoryError):
+                await worker.keep(unit, exchange_of(unit, body))
+            await worker._hand_over(asked=True)
+        assert not list((tmp_path / "state").glob("harvest-*"))
+        with pytest.raises(MemoryError):
+            await worker.run()
+        wire.close()
+        theirs.close()
+
+    for name in ("state", "warcs"):
+        (tmp_path / name).mkdir()
+    asyncio.run(scenario())
+    assert [unit.url for unit, _, _ in archived(tmp_path)] == [failed_unit().url, unit_of().url]
