@@ -175,7 +175,8 @@ class ResponseReader:
             self._parse(memoryview(start))
 
     def _read_lf_chunks(self, chunks: LfChunks, data: bytes) -> None:
-        self._chunked = True
+        if not self._chunked:
+            self._in_chunks()
         try:
             for piece in chunks.feed(data):
                 self.on_body(piece)
@@ -186,6 +187,13 @@ class ResponseReader:
         if chunks.done:
             self.on_message_complete()
             self.reusable = False  # llhttp is still where the header ended
+
+    def _in_chunks(self) -> None:
+        """The first chunk begins. What is told of a body must not depend on how much of it is read."""
+        self._chunked = True
+        if self.header is not None and _LENGTH.search(self.header):
+            self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
+            self.faults += ("length-beside-chunks",)
 
     def _parse(self, piece: memoryview) -> None:
         try:
@@ -229,7 +237,8 @@ class ResponseReader:
             self.over = bool(self.unwanted)
 
     def on_chunk_header(self) -> None:
-        self._chunked = self._chunked or not self.done
+        if not self._chunked and not self.done:
+            self._in_chunks()
 
     def on_body(self, data: bytes) -> None:
         if self.done:
@@ -251,6 +260,3 @@ class ResponseReader:
             return
         self.done = True
         self.unwanted, self.over = Reason.OK, self.over and not self.unwanted  # there is no body to leave out
-        if self._chunked and self.header is not None and _LENGTH.search(self.header):
-            self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
-            self.faults += ("length-beside-chunks",)

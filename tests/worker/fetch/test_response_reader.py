@@ -36,6 +36,13 @@ def test_it_does_not_matter_how_the_network_cuts_a_response(data: st.DataObject,
     assert read([piece for piece in pieces if piece], body_bytes_max=bound) == read([wire], body_bytes_max=bound)
 
 
+def test_a_length_beside_chunks_was_told_only_of_bodies_that_were_read_to_their_end() -> None:
+    wire = VECTORS["length-beside-chunks"].wire
+    for cut in range(len(wire)):
+        found = read([wire[:cut], wire[cut:]] if cut else [wire], body_bytes_max=2)
+        assert found[-1] == ("length-beside-chunks",), cut
+
+
 @given(st.lists(st.binary(max_size=64), max_size=8), st.booleans())
 def test_whatever_comes_is_read_or_refused(pieces: list[bytes], good_start: bool) -> None:
     reader = ResponseReader(100)
