@@ -23,8 +23,10 @@ demo: venv
 	@echo
 	@echo "(the command irlcrawl is $(BIN)/irlcrawl; '. $(BIN)/activate' puts it on your path)"
 
+# Bytecode is kept although the environment may say not to: hundreds of crawls are started here, each of which would
+# compile the whole crawler, and every process of the tests all of their files.
 test: venv
-	$(BIN)/python -m pytest
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 check: venv
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ only. Lazy imports, those for types alone and names of modules in strings count,
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import sys
 from collections import Counter
@@ -80,7 +81,10 @@ def imported(source: str, name: str, known: Mapping[str, object] = MODULES) -> s
     return {one if one in known else one.split(".")[0] for one in asked} - {name}
 
 
-IMPORTS = {name: imported(path.read_text(), name) for name, path in MODULES.items()}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Module -> what it imports. Not when this file is loaded: every process of the tests does that."""
+    return {name: imported(path.read_text(), name) for name, path in MODULES.items()}
 
 
 def room_of(name: str) -> str | None:
@@ -89,7 +93,7 @@ def room_of(name: str) -> str | None:
     if name == f"{package}.__main__":  # it begins everything else
         return ROOMS[package][-1]
     if name == package:  # the front of a library, made of all of its rooms
-        return ROOMS[package][-1] if IMPORTS[name] else None
+        return ROOMS[package][-1] if imports()[name] else None
     rooms = [room for room in ROOMS[package] if name == room or name.startswith(room + ".")]
     return max(rooms, key=len, default=None)
 
@@ -99,7 +103,7 @@ def room_of(name: str) -> str | None:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_run_one_way(package: str) -> None:
-    found = {name: names for name, names in IMPORTS.items() if name.split(".")[0] == package}
+    found = {name: names for name, names in imports().items() if name.split(".")[0] == package}
     assert found, f"no modules in {ROOT / package}"
     for name, names in found.items():
         packages = {one.split(".")[0] for one in names}
@@ -111,7 +115,7 @@ def test_imports_run_one_way(package: str) -> None:
 @pytest.mark.parametrize(("package", "libraries"), [("drum", DRUM_LIBRARIES), ("budgets", BUDGETS_LIBRARIES)])
 def test_the_libraries_below_stay_light(package: str, libraries: set[str]) -> None:
     allowed = MAY_IMPORT[package] | libraries | set(sys.stdlib_module_names)
-    for name, names in IMPORTS.items():
+    for name, names in imports().items():
         if name.split(".")[0] == package:
             wrong = {one.split(".")[0] for one in names} - allowed
             assert not wrong, f"{name} imports {sorted(wrong)}"
@@ -141,7 +145,7 @@ def test_an_import_goes_to_an_earlier_room(package: str) -> None:
     order = {room: number for number, room in enumerate(ROOMS[package])}
     wrong = [
         f"{name} → {one}"
-        for name, names in sorted(IMPORTS.items())
+        for name, names in sorted(imports().items())
         for one in sorted(names)
         if name.split(".")[0] == one.split(".")[0] == package
         and (here := room_of(name)) is not None
@@ -152,13 +156,13 @@ def test_an_import_goes_to_an_earlier_room(package: str) -> None:
 
 
 def test_no_files_import_one_another_in_a_circle() -> None:
-    found = circles({name: {one for one in names if one in MODULES} for name, names in IMPORTS.items()})
+    found = circles({name: {one for one in names if one in MODULES} for name, names in imports().items()})
     assert not found, "; ".join(" ↔ ".join(circle) for circle in found)
 
 
 def test_no_verb_imports_the_verbs_of_another_file() -> None:
     verbs = {name for name in MODULES if name.startswith("irlcrawl.cli.verbs_")}
-    assert len(verbs) > 1 and not {name: IMPORTS[name] & verbs for name in verbs if IMPORTS[name] & verbs}
+    assert len(verbs) > 1 and not {name: imports()[name] & verbs for name in verbs if imports()[name] & verbs}
 
 
 def test_no_room_holds_more_than_a_sixth_of_the_code() -> None:
