@@ -152,7 +152,11 @@ async def operator(crawl: DiskCrawl) -> None:
     await asyncio.sleep(max(0.0, crash_web.MENDED_AT - crawl.clock.now()))
     selection = Selection(hosts=(crash_web.MENDED.encode(),))
     path = JOB / "state" / returns_name(1)
+    seen = -1
     while True:
+        await asyncio.sleep(0.5)
+        if seen == (seen := crawl.loop.state.catalog.number):
+            continue  # since the last look nothing was committed: there is nothing new to put back
         catalog = Catalog.open(JOB / "state", crawl.files, readonly=True)
         drawing = Drawing(crawl.job(), catalog, crawl.files, selection)
         if write(crawl.files, str(path), drawing.number, drawing.rows(crawl.config)):
@@ -160,7 +164,7 @@ async def operator(crawl: DiskCrawl) -> None:
                 crawl.archived -= set(map(str.encode, crash_web.MENDED_URLS))
             else:
                 crawl.files.unlink(path)
-        await asyncio.sleep(0.5)
+                seen = -1  # not now
 
 
 def empty_disk() -> Disk:
