@@ -121,9 +121,13 @@ def distinct(keys: Keys) -> Keys:
     return keys[keep]
 
 
+AT_ONCE = 1 << 24
+"""Keys that are sorted in memory, without files."""
+
+
 def ascending(count: int, scratch: Path, parts: int = 64, keys_of: KeysOf = splitmix64) -> Iterator[Keys]:
     """Keys of URLs 0 … count-1 in ascending order, at most count/parts at once: by way of a file for each part."""
-    if count <= 1 << 24:
+    if count <= AT_ONCE:
         yield np.sort(keys_of(np.arange(count, dtype=np.uint64)))
         return
     with contextlib.ExitStack() as opened:
