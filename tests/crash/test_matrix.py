@@ -13,7 +13,7 @@ from tests.crash import crawl
 from tests.crash.disk import Outcome
 from tests.crash.web import MENDED_URLS
 
-SAMPLE = 5
+SAMPLE = 3
 """Moments per test, three disk outcomes each."""
 
 

@@ -13,9 +13,7 @@ import pytest
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Politeness
-from irlcrawl.crawl import loop as frontier_module
 from irlcrawl.crawl import status
-from irlcrawl.worker.fetch import service
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Killed, Web, star
 
 Make = Callable[..., Crawl]
@@ -26,11 +24,10 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """A crawl with the defaults, that may take days in which little happens."""
 
-    def crawl(web: Web, *seeds: str) -> Crawl:
+    def crawl(web: Web, *seeds: str, tick_s: float = 60.0) -> Crawl:
         made = Crawl(tmp_path / "job", web, list(seeds), monkeypatch)
         made.config.politeness = Politeness(gap_host_factor=0.0)
-        monkeypatch.setattr(service, "TICK_SECONDS", 20.0)
-        monkeypatch.setattr(frontier_module, "TICK_S", 20.0)
+        made.tick_every(tick_s, tick_s)
         return made
 
     return crawl
@@ -202,7 +199,7 @@ def test_a_crawl_with_nothing_left_but_rests_says_so_and_ends(make: Make, pages:
     """A small crawl with a dead host in it would wait for days. The same command goes on with what rests."""
     web = Web(star("b.test", 20) | star("a.test", pages - 1))
     web.moods["a.test"] = until(2 * HOUR_S, SILENT)
-    crawl = make(web, *web.answers)
+    crawl = make(web, *web.answers, tick_s=20.0)
     crawl.config.limits.wait_hours = 0.25
     told = []
 

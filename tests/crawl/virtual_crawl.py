@@ -231,12 +231,16 @@ class Crawl:
 
         self.monkeypatch.setattr(service, "open_fetcher", Fetcher)
         self.monkeypatch.setattr(service, "Worker", Worker)
-        self.monkeypatch.setattr(service, "TICK_SECONDS", 1.0)  # so that an idle hour costs little
-        self.monkeypatch.setattr(frontier_module, "TICK_S", 5.0)
+        self.tick_every(1.0, 5.0)  # so that an idle hour costs little
         # A month of virtual time would give back the memory of all tests before a million times.
         self.monkeypatch.setattr(memory, "_find_trim", lambda: None)
         self._watch()
         self.monkeypatch.setattr(service, "AnchoredClock", lambda *anchor: self.clock)
+
+    def tick_every(self, worker_s: float, frontier_s: float) -> None:
+        """How often they look around while nothing happens. Days of waiting cost ticks alone."""
+        self.monkeypatch.setattr(service, "TICK_SECONDS", worker_s)
+        self.monkeypatch.setattr(frontier_module, "TICK_S", frontier_s)
 
     async def _fetch(self, request: Request) -> Fetched:
         url, started = request.url.decode(), self.clock.now()
