@@ -170,9 +170,10 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)(B|bit)?(?:/s)?")
 
 
 def parse_size(option: str, text: str) -> float:
-    """Bytes: `8G`, `500MB`, `64GiB`; of a rate also `100Mbit`. ConfigError."""
+    """Bytes: `8G`, `500MB`, `64GiB`; of a rate also `100Mbit`. A number alone is refused: nobody plans with `16` bytes.
+    ConfigError."""
     match = _SIZE.fullmatch(text.strip())
-    if match is None or not float(match[1]):
+    if match is None or not float(match[1]) or not (match[2] or match[4]):
         raise ConfigError(f"{option} {text}: takes a size such as 8GB, 64GiB or (a rate) 100Mbit, and no 0")
     number, prefix, binary, unit = match.groups()
     base = 1024 if binary else 1000

@@ -27,13 +27,13 @@ RECORD = complete({
 
 
 @pytest.mark.parametrize(("text", "size"), [
-    ("8G", 8e9), ("64GiB", 64 * 2**30), ("100Mbit", 12.5e6), ("1.5 kB", 1500.0), ("12MB/s", 12e6), ("7", 7.0),
+    ("8G", 8e9), ("64GiB", 64 * 2**30), ("100Mbit", 12.5e6), ("1.5 kB", 1500.0), ("12MB/s", 12e6), ("7B", 7.0),
 ])  # fmt: skip
 def test_sizes_are_read_as_people_write_them(text: str, size: float) -> None:
     assert parse_size("--ram", text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "8X", "-1G", "1 GB of RAM", "0", "0.0GB", "9" * 400])
+@pytest.mark.parametrize("text", ["", "much", "8X", "-1G", "1 GB of RAM", "0", "0.0GB", "9" * 400, "16", "2i"])
 def test_other_texts_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(ConfigError, match="such as 8GB"):
         parse_size("--ram", text)
