@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from irlcrawl.revisit.beliefs import F8, PRIOR_SHAPE, Belief
 
-ROUNDS = 2.0
-"""The price follows its sample in half of the visits that all known pages would take once."""
+ROUNDS = 6.0
+"""The price follows its sample in a sixth of the visits that all known pages would take once. In half of them it took
+months to find where it belongs, where a page has two visits until then (docs/freshness.md)."""
 STEP_MAX = 0.5
 """The most of the way to its sample that the price goes in one turn."""
 FAR = 1.0
 """A sample farther from the price than this, in logarithms, counts as being so far away."""
-FIRST_INTERVAL = 0.05
+FIRST_INTERVAL = 0.2
 _SERIES = 1e-4
 _TRIES = 60
 
@@ -79,7 +80,7 @@ def chance_after(belief: Belief, chance: float) -> F8:
 
 def first_price(rate: float) -> float:
     """Where a crawl begins: the worth of a visit to a page of weight 1, of which nothing but the prior is known, after
-    a twentieth of its mean interval. A first price that is too low costs little: pages show early what they are, and it
+    a fifth of its mean interval. A first price that is too low costs little: pages show early what they are, and it
     rises with the first that are served late. One that is too high cost 2 to 4% of the freshness of a year."""
     prior = Belief(np.array([PRIOR_SHAPE]), np.array([PRIOR_SHAPE / rate]))
     return float(worth(prior, np.ones(1), np.array([FIRST_INTERVAL / rate]))[0])

@@ -37,7 +37,7 @@ LOOK_INTERVALS, LOOK_DAYS_MIN = 8.0, 1.0
 """A page that is never worth its visit at today's price is looked at again after so many of its mean intervals, at
 least so many days, then after twice as long each time: not visited, unless the price sank. Without that, pages that
 starve at a crawl's first price did so for a year, whatever the price became."""
-DEAR = 1.5
+DEAR = 2.0
 """A page that is due rests on if at today's price it would rest so many times as long as it did."""
 NOTHING, NONE, CHANGE = range(3)
 """What a visit teaches of changes."""

@@ -69,7 +69,7 @@ def test_the_worth_of_a_known_rate_is_cho_and_garcia_molinas() -> None:
 def test_the_price_follows_the_median_of_what_is_served_by_the_share_of_all_pages() -> None:
     served = np.array([1.0, 4.0, 4.0, 4.0, 1000.0])
     near, far = moved(1.0, served, 1_000_000), moved(1.0, served, 100)
-    assert near == pytest.approx(np.exp(2 * 5 / 1_000_000), rel=1e-6)  # 4 is farther away than FAR
+    assert near == pytest.approx(np.exp(6 * 5 / 1_000_000), rel=1e-6)  # 4 is farther away than FAR
     assert 1.0 < near < far < 4.0
     assert moved(3.5, served, 1) == pytest.approx((3.5 * 4.0) ** 0.5)
     assert moved(3.0, np.empty(0), 10) == moved(3.0, np.zeros(4), 10) == 3.0
