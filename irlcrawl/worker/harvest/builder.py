@@ -65,6 +65,7 @@ class UnitRows:
     site: int = 0  # of a URL that is done: whose yield it is; 0 for others
     directory: int = 0  # of a successful page: worker/page/repetition.py
     content: int = 0  # fingerprint of a successful page; 0: none
+    novel: bool = False  # a page whose content no recent one has: the builder says so
     words: bytes = b""  # of a page, with page.near_duplicates: worker/page/sketch.py
     bare: bool = False  # a bare list of links: worker/page/linklist.py
     change: Change | None = None  # what the visit found, if pages are visited again
@@ -231,6 +232,9 @@ class HarvestBuilder:
         if self._since is None:
             self._since = self._clock.now()
         pointer = self._add_fact(found.fact) if found.fact is not None else None
+        found.novel = bool(found.site and found.content) and self._recent_contents.one_fresh(found.content)
+        if not found.novel:
+            found.words = b""  # what it says is known: it needs no sketch
         if not found.words and not self._waiting:
             self._add_rows(found, ())
             return pointer
@@ -260,9 +264,9 @@ class HarvestBuilder:
         rows["outcomes"].fresh.append(found.outcome)
         self._line_bytes += len(line)
         if found.site:
-            novel = found.content != 0 and self._recent_contents.one_fresh(found.content)
+            novel = found.novel
             waits = False  # for the drum's word
-            if sketch and novel:
+            if sketch:
                 if self._recent_sketches is None:
                     self._recent_sketches = RecentSketches()
                 novel = not self._recent_sketches.near(sketch)

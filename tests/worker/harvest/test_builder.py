@@ -259,6 +259,18 @@ def test_yields_tell_pages_with_content_not_met_before(tmp_path: Path) -> None:
     assert list(zip(told["key"].tolist(), told["novel"].tolist())) == [(7, 1), (7, 0), (8, 0), (8, 1), (9, 0)]
 
 
+def test_a_page_whose_content_is_known_is_not_sketched(tmp_path: Path) -> None:
+    said = b"".join(b"\0%s" % letters.encode() for letters in ARTICLE)
+    made = builder(tmp_path)
+    for content in (1, 1, 2, 1):
+        made.add(UnitRows(outcome(), site=9, content=content, words=said))
+    harvest = made.take((0, 0))
+    assert harvest is not None and harvest.counters["near_duplicates"] == 1
+    harvest.write()
+    assert columns(tmp_path / harvest.file, "yields")["novel"].tolist() == [0, 0, 0]  # the first one waits
+    assert columns(tmp_path / harvest.file, "near").rows == 2
+
+
 def test_units_keep_their_order_where_pages_wait_to_be_sketched_together(tmp_path: Path) -> None:
     """What waits counts to the memory held, brings its robots.txt at once, and is in the harvest, however few wait."""
     words = [b"".join(b"\0%s" % letters.encode() for letters in said) for said in (ARTICLE, [*ARTICLE, "more"])]
