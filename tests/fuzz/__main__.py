@@ -20,32 +20,49 @@ SLOW_SECONDS = 0.5
 """CPU-seconds that no input of at most 64 KiB may take."""
 
 
+class Finds:
+    """What a parser was tried with: its faults, one input for each line that raised, and the slowest input."""
+
+    def __init__(self, name: str, check: Callable[[bytes], None], slow_seconds: float = SLOW_SECONDS) -> None:
+        self._name, self._check, self._slow = name, check, slow_seconds
+        self._count, self._worst, self._worst_bytes = 0, 0.0, 0
+        self.lines: set[str] = set()
+
+    def tried(self, data: bytes) -> None:
+        """Once with `data`, which is kept in FOUND if it found a fault of another line."""
+        start = time.process_time()
+        where = _fault(self._check, data)
+        took = time.process_time() - start
+        if took > self._worst:
+            self._worst, self._worst_bytes = took, len(data)
+        if not where and took > self._slow:
+            where = f"more than {self._slow:g} CPU-s"
+        line = where.partition(": ")[0]
+        if where and line not in self.lines:
+            self.lines.add(line)
+            FOUND.mkdir(exist_ok=True)
+            file = FOUND / f"{self._name}-{hashlib.sha1(data).hexdigest()[:12]}"
+            file.write_bytes(data)
+            print(f"{self._name}: {where}\n  {file.name}: {data[:300]!r}", flush=True)
+        self._count += 1
+
+    def told(self) -> None:
+        slowest = f"the slowest {self._worst * 1000:.0f} ms for {self._worst_bytes} bytes"
+        print(f"{self._name}: {self._count} inputs, {slowest}", flush=True)
+
+
 def fuzz(name: str, seconds: float, seed: int) -> bool:
     """Whether nothing was found."""
     seeds, check = PARSERS[name]()
-    pool, rng = list(seeds), random.Random(seed)
-    began, count, worst, worst_data = time.process_time(), 0, 0.0, b""
-    found: set[str] = set()
-    while time.process_time() - began < seconds:
+    pool, rng, finds = list(seeds), random.Random(seed), Finds(name, check)
+    end = time.process_time() + seconds
+    while time.process_time() < end:
         data = mutated(pool, rng)
-        start = time.process_time()
-        where = _fault(check, data)
-        took = time.process_time() - start
-        if took > worst:
-            worst, worst_data = took, data
-        if not where and took > SLOW_SECONDS:
-            where = f"more than {SLOW_SECONDS:g} CPU-s"
-        if where and where.partition(": ")[0] not in found:
-            found.add(where.partition(": ")[0])
-            FOUND.mkdir(exist_ok=True)
-            file = FOUND / f"{name}-{hashlib.sha1(data).hexdigest()[:12]}"
-            file.write_bytes(data)
-            print(f"{name}: {where}\n  {file.name}: {data[:300]!r}", flush=True)
-        count += 1
+        finds.tried(data)
         if rng.random() < 0.02:  # what was reached may lead further
             pool = [*seeds, *pool[len(seeds) :][-50:], data[:8192]]
-    print(f"{name}: {count} inputs, the slowest {worst * 1000:.0f} ms for {len(worst_data)} bytes", flush=True)
-    return not found
+    finds.told()
+    return not finds.lines
 
 
 def _fault(check: Callable[[bytes], None], data: bytes) -> str:
