@@ -288,7 +288,7 @@ class Catalog:
             if end < 0 or record is None:
                 if at and _torn(data, at, end):
                     break
-                raise Damaged(path, at, "not a line of a catalogue (wrong checksum)")
+                raise Damaged(path, at, "not a line of a catalogue (wrong checksum or shape)")
             self._replay_record(path, at, record)
             at = end + 1
             if self._snapshot_bytes == 0:
@@ -360,8 +360,23 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     text = line[_SUM + 1 :]
     if line[: _SUM + 1] != f"{xxhash.xxh3_64_intdigest(text):016x} ".encode():
         return None
-    record: dict[str, Any] = json.loads(text)
-    return record
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return record if _has_shape(record) else None
+
+
+def _has_shape(record: Any) -> bool:
+    """Whether a record is a commit: a checksum is as easily made by another program."""
+    if not isinstance(record, dict):
+        return False
+    number, put, drop = record.get("n"), record.get("put"), record.get("drop")
+    return (
+        type(number) is int and isinstance(put, dict) and isinstance(drop, list)
+        and all(isinstance(key, str) for key in drop)
+        and all(isinstance(value.get("files", []), list) for value in put.values() if isinstance(value, dict))
+    )  # fmt: skip
 
 
 def _torn(data: bytes, at: int, end: int) -> bool:

@@ -279,9 +279,10 @@ def _notes_of(notes: Mapping[str, str]) -> bytes:
 
 def parse(line: bytes) -> LogEntry:
     """The entry of one line (with or without newline). Raises BadLine."""
-    if not line.isascii():
-        raise BadLine(f"a line of a crawl log is ASCII: {line[:200]!r}")
-    logged, status, size, url, path, via, mime, stream, started, digest, tag, notes = split_line(line.rstrip(b"\n"))
+    line = line.removesuffix(b"\n")
+    if not (line.isascii() and line.decode().isprintable()):
+        raise BadLine(f"a line of a crawl log is printable ASCII: {line[:200]!r}")
+    logged, status, size, url, path, via, mime, stream, started, digest, tag, notes = split_line(line)
     try:
         start_ms, duration_ms = _parse_started(started)
         return LogEntry(
