@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, Protocol
 
+import orjson
+
 from irlcrawl.base.job_files import temporary
 from irlcrawl.export.media.extras import needed
 from irlcrawl.export.output import file_at
@@ -16,8 +18,6 @@ JSON_LINES, PARQUET = "jsonl", "parquet"
 ROWS_MAX = 50_000
 CHARS_MAX = 64 << 20
 """A row group of Parquet has so many rows, or so much text, at most."""
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Writer(Protocol):
@@ -35,8 +35,8 @@ class Writer(Protocol):
 def json_line(names: Sequence[str], row: Row) -> bytes:
     """A row as one line; characters that are half of a pair are escaped."""
     try:
-        return _encode(dict(zip(names, row))).encode() + b"\n"
-    except UnicodeEncodeError:
+        return orjson.dumps(dict(zip(names, row)), option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
         return json.dumps(dict(zip(names, row))).encode() + b"\n"
 
 

@@ -13,6 +13,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Final
 
+import orjson
+
 from irlcrawl.base.rows import Carried
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.web.coding import decoding
@@ -71,7 +73,7 @@ class Unit:
                 values[name] = value
         if self.page is not None:
             values["page"] = self.page.to_json()
-        return _encode(values)
+        return _packed(values)
 
     @classmethod
     def from_json(cls, text: str | bytes, url: bytes) -> Unit:
@@ -99,6 +101,17 @@ _REQUIRED: Final = tuple(f.name for f in _OWN if f.default is MISSING)
 _OPTIONAL: Final = tuple(f.name for f in _OWN if f.default is not MISSING)
 _DEFAULTS: Final = tuple(f.default for f in _OWN if f.default is not MISSING)
 _required_of, _optional_of = attrgetter(*_REQUIRED), attrgetter(*_OPTIONAL)
+
+
+def _packed(values: dict[str, Any]) -> str:
+    """One line of printable ASCII as json writes it; by orjson, which takes a seventh of the time, where its line shows
+    that json's is the same. orjson leaves what is not printable ASCII as it is, and makes null of a number that is
+    infinite or none, which json refuses. (No value of a unit is null.)"""
+    try:
+        line = orjson.dumps(values).decode()
+    except TypeError:  # half of a surrogate pair, a number of more than 64 bits
+        return _encode(values)
+    return line if line.isascii() and line.isprintable() and "null" not in line else _encode(values)
 
 
 @dataclass(slots=True)

@@ -65,6 +65,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
+import orjson
+
 from irlcrawl.base.clock import Clock, since_boot
 
 Message = dict[str, Any]
@@ -73,6 +75,7 @@ FRAME_BYTES_MAX = 256 << 20
 """A longer frame is taken for garbage. A hello with a million scope entries has some 40 MB."""
 
 _LENGTH = struct.Struct("<I")
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make one for each message
 
 
 class WireError(ValueError):
@@ -81,7 +84,7 @@ class WireError(ValueError):
 
 def encode(message: Message) -> bytes:
     """The frame of `message`."""
-    body = json.dumps(message, separators=(",", ":")).encode()
+    body = _encode(message).encode()
     return _LENGTH.pack(len(body)) + body
 
 
@@ -112,12 +115,20 @@ class Decoder:
 
 def _parse(body: bytes) -> Message:
     try:
-        message = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"frame is not JSON: {error}") from error
+        message = orjson.loads(body)
+    except ValueError:
+        message = _parse_slowly(body)
     if not isinstance(message, dict) or not isinstance(message.get("t"), str):
         raise WireError("frame is not an object with a type")
     return message
+
+
+def _parse_slowly(body: bytes) -> Any:
+    """What orjson refuses: infinities, halves of surrogate pairs."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"frame is not JSON: {error}") from error
 
 
 class Wire(asyncio.Protocol):

@@ -248,6 +248,19 @@ def test_any_unit_survives(unit: Unit) -> None:
     assert Unit.from_json(text, unit.url) == unit
 
 
+@pytest.mark.parametrize("detail", ["\x7f", "\n", "ä\u2028", "\ud800", "null", '"\\'])
+def test_a_unit_is_a_line_of_printable_ascii_whatever_it_says(detail: str) -> None:
+    unit = unit_of(detail=detail)
+    text = unit.to_json()
+    assert text.isascii() and text.isprintable() and Unit.from_json(text, unit.url) == unit
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), -float("inf")])
+def test_a_unit_with_a_number_that_is_none_is_refused(number: float) -> None:
+    with pytest.raises(ValueError):
+        unit_of(start=number).to_json()
+
+
 def test_a_unit_of_a_later_version_is_read_and_nonsense_is_not() -> None:
     text = unit_of().to_json()
     assert Unit.from_json(text[:-1] + ',"new":1}', b"http://a.test/") == unit_of()

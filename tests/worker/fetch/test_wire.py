@@ -23,7 +23,10 @@ from irlcrawl.worker.fetch.wire import (
 )
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
+    st.sampled_from([None, False, True, 2**80, "\ud800"])
+    | st.integers(0, 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
