@@ -27,9 +27,11 @@ FEATURES_MIN = 50
 """A page with fewer has no sketch: it would say little, and change with each word."""
 TEXT_BYTES_MAX = 1 << 14
 """Of a page's texts; what comes behind that is not looked at. It is some 2,500 words."""
+LOOKED_BYTES_MAX = 20 << 10
+"""With their digits, which do not count."""
 BATCH_BYTES_MAX = 1 << 16
 """Texts that are read together."""
-FEATURES = 504
+FEATURES = 252
 """Of a page with more only a share is taken, by their hashes: a half, a quarter, ..."""
 PART_FEATURES_MIN, PART_FEATURES_MAX = 4, 255
 """Of a part; the most that a byte counts. (Far from what hashes give.)"""
@@ -66,7 +68,7 @@ def words_of(body: bytes, texts: list[bytes]) -> bytes:
     zeros between words. Of at most TEXT_BYTES_MAX bytes; not empty, it begins with a zero."""
     if framed := _framed(body):
         texts = [text for text in texts if text not in framed]
-    return b"\0".join(texts).translate(_LETTERS, DIGITS)[:TEXT_BYTES_MAX]
+    return b"\0".join(texts)[:LOOKED_BYTES_MAX].translate(_LETTERS, DIGITS)[:TEXT_BYTES_MAX]
 
 
 def sketches(pages: Sequence[bytes]) -> list[tuple[int, ...]]:
