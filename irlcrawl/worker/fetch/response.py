@@ -19,6 +19,7 @@ from irlcrawl.worker.fetch.wants import Wants
 
 _HEADER_END = re.compile(rb"\n\r?\n")
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:", re.IGNORECASE)
+_BODY = re.compile(rb"\n(?:transfer-encoding[ \t]*:|content-length[ \t]*:[ \t]*0*[1-9])", re.IGNORECASE)
 _CODED = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]*\r?\n", re.IGNORECASE)
 
@@ -226,6 +227,8 @@ class ResponseReader:
         if self.status < 200:
             if self.status < 100 or self.status == 101:
                 raise NotHttp(f"a status of {self.status:03d}, which answers nothing")
+            if _BODY.search(header):
+                raise NotHttp(f"a status of {self.status} with a body, which it cannot have")  # RFC 9112 6.3
             self._passing = True
             return
         if not header.endswith((b"\n\n", b"\n\r\n")) or b"\0" in header:

@@ -96,6 +96,20 @@ def test_what_frames_a_body_has_an_end(start: bytes, more: bytes, end: type[Exce
             reader.feed(piece)
 
 
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 3\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"]
+)
+def test_the_body_of_an_interim_response_was_taken_for_that_of_the_page(body: bytes) -> None:
+    reader = ResponseReader(1000)
+    reader.begin(1000)
+    with pytest.raises(NotHttp, match="status of 103 with a body"):
+        reader.feed(b"HTTP/1.1 103 Early Hints\r\n" + body + b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny")
+    reader = ResponseReader(1000)
+    reader.begin(1000)
+    reader.feed(b"HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny")
+    assert reader.done and bytes(reader.body) == b"y"
+
+
 def test_the_smallest_chunks_are_no_flood() -> None:
     reader = ResponseReader(100)
     reader.begin(10_000)
