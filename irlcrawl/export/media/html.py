@@ -48,7 +48,8 @@ def _any_case(word: str) -> str:
 _HIDING = {"s": ("cript", "tyle"), "t": ("extarea", "itle", "emplate"), "i": ("frame",), "n": ("oframes", "oembed"),
            "x": ("mp",)}  # fmt: skip
 """Elements by their first letters: re passes by an alternative whose first letter is another one."""
-_NOT_THESE = "bcdefghjklmopqruvwyz"
+_FIRST, _SECOND = "aA!sStTiInNxX", r"\s/rR\-cCtTeEiIfFoOmM"
+"""What the two characters behind the `<` are of links and of _HIDING: two sets pass by most other tags."""
 
 
 def _element(first: str, rest: str, xhtml: bool) -> str:
@@ -60,14 +61,15 @@ def _element(first: str, rest: str, xhtml: bool) -> str:
 
 def _linking(xhtml: bool) -> re.Pattern[bytes]:
     href = _any_case("href") + r"\s*="
-    plain = rf"""(?:\s+(?!{_any_case("href")}=)[a-zA-Z-]++="[^"]*+"(?=\s)|(?!))*+\s+"""  # what is before it, mostly
+    first = r"""\s(?=href=)|\s(?:class|id|title|rel)="[^"]*+"\s(?=href=)"""  # what is before it, mostly
+    plain = rf"""(?:\s+(?!{_any_case("href")}=)[a-zA-Z-]++="[^"]*+"(?=\s)|(?!))*+\s+"""
     any_ = r"""(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]"""
     hiding = "|".join(
         f"{_any_case(first)}(?:{'|'.join(_element(first, rest, xhtml) for rest in names)})"
         for first, names in _HIDING.items()
     )
     expression = (
-        rf"""<(?![/{_NOT_THESE}{_NOT_THESE.upper()}])(?:[aA](?:{_any_case("rea")})?(?:{plain}|{any_})({href})"""
+        rf"""<(?=[{_FIRST}][{_SECOND}])(?:[aA](?:{_any_case("rea")})?(?:{first}|{plain}|{any_})({href})"""
         rf"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)|{hiding})"""
     )
     return re.compile(expression.encode(), re.DOTALL)
