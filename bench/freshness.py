@@ -3,8 +3,8 @@
 The frontier is the shipped one: state on disk, turns, beliefs in two bytes, price (bench/_sim/revisited.py). Time and
 workers are played, the web is tools/simweb/changes.py: Poisson changes, rates lognormal around 45 days (sigma 1.8, of
 which 1.2 is the host's, as pages of a host change alike; 50 pages a host), a quarter of the pages never changes;
-weights by the depth of a page, as the crawler gives them. All pages are fetched on the first day. A step of time is one
-turn.
+weights by the depth of a page, as the crawler gives them; depths are normal around 4, so weights are about lognormal
+with sigma 1. All pages are fetched on the first day. A step of time is one turn.
 The figures, weighted by page:
 
 `late`      share of copies that are right, in the mean over the last 60% of the time
@@ -42,12 +42,13 @@ from bench._sim.revisited import CERTAIN, Revisited
 from irlcrawl.base.rows import Change
 from irlcrawl.revisit.beliefs import Belief
 from irlcrawl.revisit.price import due_after
-from irlcrawl.revisit.weight import WEIGHTS
+from irlcrawl.revisit.weight import DEPTH_MAX, WEIGHTS
 from tools.simweb.changes import Changes, Kind
 
 F8 = NDArray[np.float64]
 LATE = 0.4
 HOST_PAGES, SIGMA_HOST, SIGMA_PAGE = 50, 1.2, 1.34
+DEPTH, DEPTH_SPREAD = 4.0, 2.2
 MOST_DAYS = 365.0
 STILL = 1e-9
 """The rate of pages that never change."""
@@ -88,7 +89,7 @@ class World:
         rates = np.exp(np.log(1 / 45) + of_host[hosts] + rng.normal(0.0, SIGMA_PAGE, pages))
         still = rng.random(pages) < 0.25
         kind = np.where(still, Kind.NEVER, Kind.POISSON).astype(np.uint8)
-        depth = rng.integers(0, 5, pages).astype(np.uint16)
+        depth = np.clip(np.rint(rng.normal(DEPTH, DEPTH_SPREAD, pages)), 0, DEPTH_MAX).astype(np.uint16)
         octaves = np.rint(8 * -0.7 * depth).astype(np.int64)  # tests hold it to weight_codes
         return cls(
             Changes(seed, kind, rates, np.full(pages, np.inf)), np.where(still, STILL, rates), WEIGHTS[128 + octaves],

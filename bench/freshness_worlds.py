@@ -57,7 +57,8 @@ class Sitemaps:
 
     @classmethod
     def made(cls, world: World, shares: tuple[float, float, float], seed: int) -> Sitemaps:
-        draw = np.random.default_rng(seed).random(int(world.hosts.max()) + 1)
+        count = int(world.hosts.max()) + 1
+        draw = (np.random.default_rng(seed).permutation(count) + 0.5) / count  # shares of the hosts, not chances
         return cls(np.searchsorted(np.cumsum(shares), draw, side="right")[world.hosts], seed)
 
     def told(self, world: World, day: float) -> tuple[NDArray[np.int64], F8]:
