@@ -50,7 +50,7 @@ def main() -> None:
             return mutated([data, *seeds] if rng.random() < 0.1 else [data], rng)[:bytes_max]
         return bytes(atheris.Mutate(data, bytes_max))
 
-    arguments = [f"-max_len={BYTES_MAX}", "-rss_limit_mb=4096", "-timeout=120", "-verbosity=0", "-len_control=20"]
+    arguments = [f"-max_len={BYTES_MAX}", "-rss_limit_mb=4096", "-timeout=36000", "-verbosity=0", "-len_control=20"]
     atheris.Setup(["fuzz", *arguments, str(corpus)], one, custom_mutator=mutator)
     atheris.Fuzz()
 
