@@ -15,6 +15,7 @@ import re2
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.lists import OptOut, opt_outs
+from irlcrawl.web.scope import any_of
 
 PATTERN_MEMORY_BYTES = 64 << 20
 
@@ -57,7 +58,7 @@ def _compiled(lines: list[OptOut]) -> re2._Regexp[bytes]:
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES
     options.log_errors = False
-    return re2.compile("|".join(f"(?:{line.what})" for line in lines).encode("utf-8"), options)
+    return re2.compile(any_of(line.what for line in lines).encode("utf-8"), options)
 
 
 class OptOutFile:

@@ -23,6 +23,7 @@ from irlcrawl.config.overrides import Overrides
 
 _ENTRY = re.compile(rb"any|(?:host|site) [^\s/]+|prefix [^\s/]+/(?:\S*/)?").fullmatch
 
+_QUOTES_ON = re.compile(r"(?:\\Q.*?\\E|\\[^Q]|[^\\])*+\\Q(?!.*\\E).*", re.DOTALL)
 RECENT_MAX = 4096
 """Entries kept in a set before they are sorted into the array."""
 
@@ -217,4 +218,9 @@ def compiled(key: str, patterns: list[str]) -> re2._Regexp[bytes] | None:
             raise config.ConfigError(f"{key}: {pattern!r} is not an RE2 expression: {error}") from error
     if not patterns:
         return None
-    return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns).encode("utf-8"), options)
+    return re2.compile(any_of(patterns).encode("utf-8"), options)
+
+
+def any_of(patterns: Iterable[str]) -> str:
+    """One RE2 expression that finds any of these. A quotation that a pattern leaves open (`\\Q`) ends with it."""
+    return "|".join(f"(?:{one}\\E)" if _QUOTES_ON.fullmatch(one) else f"(?:{one})" for one in patterns)

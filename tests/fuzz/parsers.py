@@ -17,27 +17,34 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from drum import Catalog, Damaged, Files
+from drum import Batch, Catalog, Damaged, Files, Ragged, Segment, SegmentWriter
 from drum.catalog import UnknownVersion
 
 import brotlicffi
+import numpy as np
 import zstandard
 
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import HREF_CHARS_MAX, SeedError, canonical, host_of, named_host, seed_url, split
 from irlcrawl.config.keys import URL_RULES, Config, ConfigError, Page, Site, UrlRule, Urls
-from irlcrawl.config.lists import parameter_names
+from irlcrawl.config.lists import opt_outs, parameter_names
 from irlcrawl.config.toml import load, override
 from irlcrawl.crawl.control_server import ControlServer
 from irlcrawl.crawl.seeds import SeedsError, read_ranks, read_seeds
+from irlcrawl.export import pages
+from irlcrawl.export.archives import Archive, Capture
+from irlcrawl.export.formats import json_line
+from irlcrawl.export.links import rows_of
+from irlcrawl.terminal.progress import Bar
 from irlcrawl.web import tdmrep
 from irlcrawl.web.coding import decode
+from irlcrawl.web.opt_out import OptOuts
 from irlcrawl.web.retry_after import as_logged, seconds_asked
 from irlcrawl.web.robots import Rules, verdict
 from irlcrawl.web.spelling import Spelling
-from irlcrawl.worker.archive import crawl_log, redo
-from irlcrawl.worker.archive.reader import records
+from irlcrawl.worker.archive import crawl_log, payloads, redo
+from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import split_response, wire_header
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
@@ -409,6 +416,59 @@ def catalogue(data: bytes) -> None:
         Catalog.open(root, readonly=True).close()
 
 
+def segment(data: bytes) -> None:
+    path = _directory() / "x.seg"
+    path.write_bytes(data)
+    with suppress(Damaged, UnknownVersion):
+        for section in Segment.open(Files(), path).sections.values():
+            for batch in section.scan():
+                assert batch.rows >= 0
+            section.verify()
+
+
+@cache
+def _segment() -> bytes:
+    path = _directory() / "seed.seg"
+    with SegmentWriter(Files(), path) as writer:
+        rows = Batch({"key": np.arange(9, dtype=np.uint64), "url": Ragged.from_list([b"a%d" % n for n in range(9)])})
+        writer.section("x", {"key": "u8", "url": "bytes"}, sorted_by="key", block_rows=4).append(rows)
+    return path.read_bytes()
+
+
+def cdxj(data: bytes) -> None:
+    path = _directory() / "x.cdxj"
+    path.write_bytes(data)
+    try:
+        for known in payloads.told(str(path), 0, Bar):
+            assert len(known.sha1) == 20 and b"\n" not in known.date
+    except ValueError as error:
+        assert str(error)
+
+
+def optouts(data: bytes) -> None:
+    path = _directory() / "optouts"
+    path.write_bytes(data)
+    try:
+        list_ = OptOuts(opt_outs(str(path)))
+    except ConfigError as error:
+        assert str(error)
+        return
+    for url in (b"http://a.test/x?y", b"http://[::1]:81/", b"https://b.a.test./"):
+        assert list_.of(url) == list_.of(url)
+
+
+def exported(data: bytes) -> None:
+    """As `irlcrawl export` reads a page: a capture of any type."""
+    kind, _, body = data.partition(b"\n")
+    header = b"HTTP/1.1 200 OK\r\nContent-Type: " + kind.replace(b"\r", b"") + b"\r\n\r\n"
+    fields = {"warc-type": "response", "warc-target-uri": BASE.decode(), "warc-date": "2020-01-01T00:00:00Z"}
+    capture = Capture(Record(0, 9, fields, b""), Exchange(BASE, "", b"", header, body), False)
+    row = pages.row_of(capture, Archive("x.warc.gz", "x.warc.gz", 9, 0), pages.Asked())
+    json_line([column.name for column in pages.columns(pages.Asked())], row).decode()
+    for link in rows_of(capture):
+        assert split(link[1].encode())
+
+
 @cache
 def _catalogue() -> bytes:
     root = _directory() / "seed"
@@ -462,6 +522,16 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "lists": lambda: Parser([b"http://a.test/\nb.test\n# c\n", b"1,a.test\n2,b.test\n", b"utm_*\nref # x\n",
                              b"[crawl]\nuser_agent = 'x'\n", b"fetch.read_seconds=3", gzip.compress(b"a.test")], lists),
     "catalogue": lambda: Parser([_catalogue()], catalogue),
+    "segment": lambda: Parser([_segment()], segment),
+    "cdxj": lambda: Parser([
+        b'test,a)/ 20200101000000 {"url": "http://a.test/", "mime": "text/html", "digest": "' + b"A" * 32 + b'"}\n',
+        b"!OpenWayback-CDXJ 1.0\n"], cdxj),
+    "optouts": lambda: Parser([
+        b"host a.test 2020-01-01 asked\nsite b.test 2020-01-01\nurl http://c.test/x 2020-01-01 # no\n"
+        b"match ^http://d\\.test/ 2020-01-01 x\n"], optouts),
+    "exported": lambda: Parser([b"text/html\n" + PAGE, b"text/xml\n" + SITEMAP, b"application/rss+xml\n" + FEED,
+        b"application/xhtml+xml; charset=utf-8\n" + PAGE, b"text/html\n<script type='application/ld+json'>{\"@type\":"
+        b" [\"A\"], \"b\": {\"@type\": \"C\"}}</script><meta property=og:title content=x>", b"\n%PDF-1.4"], exported),
 }  # fmt: skip
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl.base.url import SiteOf, host_of, split
 from irlcrawl.config import keys as config
-from irlcrawl.web.scope import RECENT_MAX, KeySet, Scope, repeats
+from irlcrawl.web.scope import RECENT_MAX, KeySet, Scope, any_of, repeats
 
 
 def scope(*seeds: bytes, sites: dict[str, config.Site] | None = None, **params: object) -> Scope:
@@ -105,6 +106,29 @@ def test_a_pattern_that_is_none_is_named(pattern: str) -> None:
     for key in ("include", "exclude"):
         with pytest.raises(config.ConfigError, match=f"scope.{key}"):
             scope(**{key: ["fine", pattern]})
+
+
+_PATTERNS = st.lists(
+    st.sampled_from([r"\Q", r"\E", "\\\\", r"\.", "a", "b", "Q", "E", "(", ")", "|", "["]), min_size=1
+).map("".join)
+
+
+def _finds(pattern: str, text: str) -> bool | None:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options).search(text) is not None
+    except re2.error:
+        return None
+
+
+@given(st.lists(_PATTERNS, min_size=1, max_size=3), st.sampled_from(["a", "Q", "E", "(", ")", "ab", "\\", ""]))
+def test_a_pattern_that_left_a_quotation_open_swallowed_the_next_one(patterns: list[str], text: str) -> None:
+    """`\\Qa.b` is a pattern; a list that had it ended a start by a traceback of RE2."""
+    found = {pattern: _finds(pattern, text) for pattern in patterns}
+    good = [pattern for pattern in patterns if found[pattern] is not None]
+    if good:
+        assert _finds(any_of(good), text) is any(found[pattern] for pattern in good)
 
 
 def test_patterns_take_linear_time() -> None:

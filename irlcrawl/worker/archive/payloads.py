@@ -13,6 +13,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from drum import Batch, Files, Ragged, Segment, SegmentWriter
@@ -40,6 +41,8 @@ FILTER_BITS = 16
 KEY_BYTES = 8
 _GOLDEN = 0x9E3779B97F4A7C15
 _DIGESTS = ("fetched", "failed")
+_NO_LINE = (ValueError, KeyError, IndexError, AttributeError, TypeError, RecursionError)
+"""What a line raises that is none of CDXJ."""
 
 
 class Known(NamedTuple):
@@ -189,7 +192,7 @@ def _of_cdxj(source: str, bar_of: Callable[[], Bar]) -> Iterator[Known]:
                 fields = json.loads(values)
                 sha1 = _sha1(fields.get("digest") or "")
                 url = fields["url"].encode("ascii", "backslashreplace")
-            except (ValueError, KeyError, AttributeError, TypeError):
+            except _NO_LINE:
                 if line.startswith(b"!") or not line.strip():
                     continue
                 raise ValueError(f"archive.dedupe_from: {source}: line {number} is not one of CDXJ") from None
@@ -214,7 +217,9 @@ def holders(source: str, url: str, at: str) -> Iterable[tuple[str, int]]:
     moment = "".join(filter(str.isdigit, at))[:14].encode()
     with open(source, "rb") as stream:
         for line in stream:
-            if line.split(b" ", 2)[1:2] == [moment]:
+            if line.split(b" ", 2)[1:2] != [moment]:
+                continue
+            with suppress(*_NO_LINE):
                 fields = json.loads(line.split(b" ", 2)[2])
                 if fields.get("url") == url and fields.get("mime") != "warc/revisit":
                     yield os.path.join(os.path.dirname(source), fields["filename"]), int(fields["offset"])
