@@ -36,7 +36,7 @@ from irlcrawl.terminal.progress import reader_may_leave, unheard
 from irlcrawl.terminal.words import shown
 
 DEPENDENCIES = (
-    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "h2", "httptools", "isal", "numpy",
+    "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "h2", "httptools", "isal", "numpy", "orjson",
     "publicsuffixlist", "rich", "url-py", "uvloop", "warcio", "xxhash", "zstandard",
 )  # fmt: skip
 

@@ -46,6 +46,7 @@ def export(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{name.replace('_', '-')}: export {args.export} takes no such option")
     _check(args)
     job = JobDir(args.job).require()
+    _load(args)
     bar = bar_for(quiet=args.quiet)
     try:
         with reader_may_leave():
@@ -56,6 +57,16 @@ def export(args: argparse.Namespace) -> int:
     finally:
         bar.close()
     return ExitCode.DONE
+
+
+def _load(args: argparse.Namespace) -> None:
+    """The libraries that an export needs: one that is missing shows before hours of work. JobError."""
+    from irlcrawl.export.media.extras import needed
+
+    if args.export in ("pages", "links", "graph", "wacz"):
+        needed("selectolax.lexbor", "reading HTML")
+    if args.format == "parquet":
+        needed("pyarrow.parquet", "--format parquet")
 
 
 def _left(args: argparse.Namespace) -> str:

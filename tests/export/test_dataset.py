@@ -366,7 +366,8 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, library, None)
     code, _, err = run("export", "pages", job.path, "-o", tmp_path / "out", "--jobs", 1, *words)
     assert code == ExitCode.FAILED and f"pip install 'irlcrawl[{extra}]'" in err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [dataset.STATE]
+    begun = [path.name for path in (tmp_path / "out").iterdir()] if (tmp_path / "out").exists() else []
+    assert begun == ([dataset.STATE] if library == "resiliparse" else [])  # the others are needed at once
 
 
 def test_links_are_counted_as_a_browser_would() -> None:

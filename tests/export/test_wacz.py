@@ -15,6 +15,7 @@ import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.cli import verbs_export
 from irlcrawl.export import wacz
 from tests.cli.conftest import Run
 from tests.export.made import Page, add, make_job
@@ -108,6 +109,7 @@ def test_one_that_failed_between_two_files_says_why_and_no_more(
     for name in [name for name in sys.modules if name.partition(".")[0] == "selectolax"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "selectolax", None)
+    monkeypatch.setattr(verbs_export, "_load", lambda args: None)
     code, _, err = run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")
     gc.collect()
     assert code == ExitCode.FAILED and "pip install 'irlcrawl[export]'" in err
