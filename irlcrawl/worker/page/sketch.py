@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,15 +87,16 @@ def features_of(pages: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.
     begin = (inside[1:] > inside[:-1]).nonzero()[0]  # a word begins behind each of these
     if len(begin) < 3:
         return np.empty(0, np.uint64), np.zeros(len(pages) + 1, np.int64)
-    bounds = begin.searchsorted(np.cumsum([0, *map(len, pages)]))
+    bounds = begin.searchsorted(list(accumulate(map(len, pages), initial=0)))
     pairs = _pairs(letters, begin)
-    keep = np.ones(len(begin), np.bool_)
-    keep[bounds[1:] - 1] = keep[bounds[1:] - 2] = False  # a page's last word has no end, the one before it no pair
-    sizes = np.diff(bounds)
+    keep = _all_true(len(begin))
+    ends = bounds[1:]
+    keep[ends - 1] = keep[ends - 2] = False  # a page's last word has no end, the one before it no pair
+    sizes = ends - bounds[:-1]
     if max(counts := sizes.tolist()) - 2 > FEATURES:
         shares = [(1 << ((count - 3) // FEATURES).bit_length()) - 1 if count - 2 > FEATURES else 0 for count in counts]
         keep[:-2] &= pairs & np.array(shares, np.uint64).repeat(sizes)[:-2] == 0
-    return _distinct(pairs[keep[:-2]], np.concatenate(([0], keep.cumsum()))[bounds])
+    return _distinct(pairs[keep[:-2]], _before(keep)[bounds])
 
 
 def _batches(pages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -110,7 +111,7 @@ def _batches(pages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 def _pairs(letters: NDArray[np.uint8], begin: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Hashes of each two words that follow one another, u8[words - 2]: the last has no end here."""
-    sums = np.cumsum(_POWERS[: len(letters)] * letters, dtype=np.uint32).take(begin)
+    sums = (_POWERS[: len(letters)] * letters).cumsum(dtype=np.uint32).take(begin)
     words = ((sums[1:] - sums[:-1]) * _INVERSE.take(begin[:-1])).astype(np.uint64)
     words *= _MIX[0]
     pairs: NDArray[np.uint64] = words[:-1] + (words[1:] >> _29)
@@ -124,15 +125,32 @@ def _distinct(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> tuple[
     """Each page's features sorted, each once."""
     for begin, end in pairwise(bounds.tolist()):
         features[begin:end].sort()
-    first = np.ones(len(features) + 1, np.bool_)
+    first = _all_true(len(features) + 1)
     np.not_equal(features[1:], features[:-1], out=first[1:-1])
     first[bounds] = True
-    return features[first[:-1]], np.concatenate(([0], first.cumsum()))[bounds]
+    return features[first[:-1]], _before(first)[bounds]
+
+
+# What numpy has in Python (ones, diff, concatenate of lists) takes longer than what it does for a few hundred numbers.
+
+
+def _all_true(count: int) -> NDArray[np.bool_]:
+    made = np.empty(count, np.bool_)
+    made.fill(True)
+    return made
+
+
+def _before(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many are true before each, and in all: i8[n + 1]."""
+    counts = np.empty(len(flags) + 1, np.int64)
+    counts[0] = 0
+    flags.cumsum(out=counts[1:])
+    return counts
 
 
 def _sketched(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> list[tuple[int, ...]]:
     """Of pages with these features."""
-    totals = np.diff(bounds)
+    totals = bounds[1:] - bounds[:-1]
     parts = (np.arange(len(totals)) * PARTS).repeat(totals)
     parts += features >= _EDGES[0]
     parts += features >= _EDGES[1]
