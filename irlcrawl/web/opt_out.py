@@ -15,9 +15,7 @@ import re2
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.lists import OptOut, opt_outs
-from irlcrawl.web.scope import any_of
-
-PATTERN_MEMORY_BYTES = 64 << 20
+from irlcrawl.web.scope import PATTERN_MEMORY_BYTES, any_of
 
 _log = logging.getLogger("irlcrawl.opt_out")
 

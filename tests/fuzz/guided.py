@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["irlcrawl", "drum"]):
     from tests.fuzz.parsers import PARSERS
 
 SLOWER = 4
-"""How many times as long instrumented code may take, by measurement at most three."""
+"""How many times as long as other code instrumented code may take."""
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ def _element(first: str, rest: str, xhtml: bool) -> str:
 
 def _linking(xhtml: bool) -> re.Pattern[bytes]:
     href = _any_case("href") + r"\s*="
-    first = r"""\s(?=href=)|\s(?:class|id|title|rel)="[^"]*+"\s(?=href=)"""  # what is before it, mostly
+    usual = r"""\s(?=href=)|\s(?:class|id|title|rel)="[^"]*+"\s(?=href=)"""  # what is before it, mostly
     plain = rf"""(?:\s+(?!{_any_case("href")}=)[a-zA-Z-]++="[^"]*+"(?=\s)|(?!))*+\s+"""
     any_ = r"""(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]"""
     hiding = "|".join(
@@ -69,7 +69,7 @@ def _linking(xhtml: bool) -> re.Pattern[bytes]:
         for first, names in _HIDING.items()
     )
     expression = (
-        rf"""<(?=[{_FIRST}][{_SECOND}])(?:[aA](?:{_any_case("rea")})?(?:{first}|{plain}|{any_})({href})"""
+        rf"""<(?=[{_FIRST}][{_SECOND}])(?:[aA](?:{_any_case("rea")})?(?:{usual}|{plain}|{any_})({href})"""
         rf"""|!--(?:>|->|(?:[^-]++|-(?!-!?>)|(?!))*+)|{hiding})"""
     )
     return re.compile(expression.encode(), re.DOTALL)
