@@ -54,7 +54,7 @@ from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.harvest.rules_log import PART
 
-ATTEMPTS = 10
+ATTEMPTS_MAX = 100
 COPY_BYTES = 64 << 20
 """Copied at once; a file of fewer bytes is there in a moment."""
 TAKING = "another snapshot is being taken or deleted"
@@ -233,7 +233,7 @@ def _existing(job: JobDir, name: str) -> Path:
 def _build(job: JobDir, building: Path, files: Files, bar: Bar) -> dict[str, Any]:
     """Make all files but the marker, of one commit. Meanwhile the crawl may commit, and delete files that lost their
     names."""
-    for _ in range(ATTEMPTS):
+    for _ in range(ATTEMPTS_MAX):
         shutil.rmtree(building, ignore_errors=True)
         for directory in (STATE, WARCS, LOGS):
             (building / directory).mkdir(parents=True)

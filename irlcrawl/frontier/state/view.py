@@ -33,7 +33,8 @@ from irlcrawl.frontier.state.start_checks import check_state_there
 from irlcrawl.frontier.state.stores import budget_floors, open_stores
 from irlcrawl.web.scope import Scope
 
-ATTEMPTS = 5
+ATTEMPTS_MAX = 1000
+"""How many commits may come between the reading of the catalogue and of its files."""
 OPEN_MAX = 1 << 16
 RAM_BYTES = 64 << 20
 
@@ -132,16 +133,23 @@ def queued(job: JobDir, files: Files | None = None) -> Iterator[tuple[bytes, byt
 
 
 def _open(job: JobDir, files: Files) -> tuple[Catalog, SegmentPool]:
-    """The catalogue, and a pool in which every file that it names is open."""
-    missing = ""
-    for _ in range(ATTEMPTS):
+    """The catalogue, and a pool in which every file that it names is open. What is open already stays so when a commit
+    comes between, so the next attempt has only the files of that commit to open."""
+    pool = SegmentPool(files, job.state, OPEN_MAX)
+    before: Catalog | None = None
+    for _ in range(ATTEMPTS_MAX):
         catalog = formats.look(job.state, files)
-        pool = SegmentPool(files, catalog.root, OPEN_MAX)
-        try:
-            for file in catalog.live_files():
-                missing = file
+        if before is not None:
+            pool.forget(set(before.live_files()).difference(catalog.live_files()))
+        for file in catalog.live_files():
+            try:
                 pool.segment(file)
+            except FileNotFoundError:
+                missing = file
+                break
+        else:
             return catalog, pool
-        except FileNotFoundError:
-            continue  # a commit came between: take the newer catalogue
+        if before is not None and before.number == catalog.number:
+            break
+        before = catalog
     raise Damaged(os.path.join(job.state, missing), 0, MISSING)
