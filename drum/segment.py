@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -37,13 +38,14 @@ from drum.codec import (
 )
 from drum.errors import UnknownVersion
 from drum.files import Damaged, Data, Files, OpenFile, Path
-from drum.ragged import Array, Batch, Column, Ragged
+from drum.ragged import BYTES, Array, Batch, Column, Ragged
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 TOGETHER_BYTES = 1 << 20  # of neighbouring blocks read at once past the page cache: each such read costs 30 us
+_KIND = re.compile("[iu][1248]|f[248]")
 _ENTRY_BYTES = 2 * np.dtype("<u8").itemsize  # of a label and its rows
 _TAIL_BYTES = 64 << 10  # read at once when a segment is opened: nearly always the whole directory
 
@@ -181,6 +183,8 @@ class Section:
         return chunks
 
     def _pread(self, start: int, length: int, once: bool = False) -> Data:
+        if length < 0:
+            raise Damaged(self.path, start, f"section {self.name!r}: the chunks of a block are not in order")
         data = self.file.pread_once(length, start) if once else self.file.pread(length, start)
         if len(data) != length:
             raise Damaged(self.path, start + len(data), f"section {self.name!r}: the file ends inside a block")
@@ -300,17 +304,23 @@ class Segment:
         """An entry of the directory, which begins at `start` of the file; where the next one is. Arrays are copies: the
         directory itself would stay in memory with them."""
         length = int.from_bytes(directory[position : position + 4], "little")
-        position += 4
-        head: dict[str, Any] = json.loads(directory[position : position + length])
-        position += length
+        head = _head(directory[position + 4 : position + 4 + length])
+        if head is None:
+            raise Damaged(self.path, start + position, "not an entry of a segment's directory")
+        position += 4 + length
         schema = _schema(tuple(map(tuple, head["schema"])))
-        blocks = np.frombuffer(directory[position : position + BLOCK.itemsize * head["blocks"]], BLOCK)
-        position += blocks.nbytes
-        chunks = np.frombuffer(directory[position : position + CHUNK.itemsize * head["blocks"] * len(schema)], CHUNK)
-        position += chunks.nbytes
         entries: int = head["labels"]
-        end = position + _ENTRY_BYTES * entries
-        labels = LabelsAt(start + position, entries, xxhash.xxh3_64_intdigest(directory[position:end]))
+        count: int = head["blocks"]
+        chunks_at = position + BLOCK.itemsize * count
+        labels_at = chunks_at + CHUNK.itemsize * count * len(schema)
+        end = labels_at + _ENTRY_BYTES * entries
+        if end > len(directory):
+            raise Damaged(self.path, start + position, f"section {head['name']!r}: its entry ends too soon")
+        blocks = np.frombuffer(directory[position:chunks_at], BLOCK)
+        chunks = np.frombuffer(directory[chunks_at:labels_at], CHUNK)
+        if blocks["rows"].sum() != head["rows"] or (len(chunks) and chunks["offset"].max() > start):
+            raise Damaged(self.path, start + position, f"section {head['name']!r}: its blocks do not fit the file")
+        labels = LabelsAt(start + labels_at, entries, xxhash.xxh3_64_intdigest(directory[labels_at:end]))
         self.sections[head["name"]] = Section(
             file=self.file, path=self.path, name=head["name"], schema=schema, meta=head["meta"],
             sorted_by=head["sorted_by"], rows=head["rows"], blocks=blocks,
@@ -320,9 +330,26 @@ class Segment:
         return end
 
 
+def _head(text: bytes) -> dict[str, Any] | None:
+    """The JSON of an entry; None when it is of another shape, as another program may have written it: its checksum is
+    right."""
+    try:
+        head = json.loads(text)
+        schema = _schema(tuple((column, kind) for column, kind in head["schema"]))
+        sized = all(type(head[name]) is int and head[name] >= 0 for name in ("rows", "blocks", "labels"))
+        named = isinstance(head["name"], str) and isinstance(head["meta"], dict)
+        marked = type(head["labelled"]) is bool and (head["sorted_by"] is None or schema[head["sorted_by"]] == "u8")
+        return head if sized and named and marked else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 @lru_cache(256)
 def _schema(columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One for all sections with these columns: nobody changes it."""
+    """One for all sections with these columns: nobody changes it. ValueError for a kind that is none."""
+    for _, kind in columns:
+        if kind != BYTES and not _KIND.fullmatch(kind):
+            raise ValueError(f"{kind!r} is no kind of column")
     return dict(columns)
 
 
