@@ -128,7 +128,7 @@ class TurnPages:
         self._visited(rows.filter(answered), visits.take(told[asked[answered]]), done["reason"][asked[answered]])
         self._repeat(rows.filter(repeated), retries, now)
         failed = ~(answered | repeated)
-        self.fail(rows.filter(failed), done["reason"][asked[failed]], now)
+        self._fail(rows.filter(failed), done["reason"][asked[failed]], now)
         return mine
 
     def _visited(self, rows: Batch, visits: Batch, reasons: NDArray[np.uint8]) -> None:
@@ -168,13 +168,19 @@ class TurnPages:
         attempt[known] = retries["attempt"][place[known]]
         self.put_off(rows.with_(attempt=attempt), due)
 
-    def fail(self, rows: Batch, reasons: NDArray[np.uint8], now: float) -> None:
-        """Pages of which a visit came to nothing, or that may not be visited now. Pages whose owner opted out are
-        visited no more, as if they were gone, with a line in the log."""
+    def refuse(self, rows: Batch, reasons: NDArray[np.uint8], now: float) -> None:
+        """Pages that may not be visited now. The log has a line for those whose owner opted out."""
+        left = rows.filter(reasons == Reason.OPTED_OUT)
+        if left.rows:
+            self._tell(self._state.log_lines(left, [Reason.OPTED_OUT] * left.rows, now))
+        self._fail(rows, reasons, now)
+
+    def _fail(self, rows: Batch, reasons: NDArray[np.uint8], now: float) -> None:
+        """Pages of which a visit came to nothing. Pages whose owner opted out are visited no more, as if they were
+        gone."""
         out = reasons == Reason.OPTED_OUT
         if out.any():
             left = rows.filter(out)
-            self._tell(self._state.log_lines(left, [Reason.OPTED_OUT] * left.rows, now))
             self._state.ledger.gone += left.rows
             self._note(taken_out(left["key"]))
             rows, reasons = rows.filter(~out), reasons[~out]

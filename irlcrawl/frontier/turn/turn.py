@@ -261,7 +261,7 @@ class Turn:
         pages, others = split(rows)
         if pages is not None:
             numbers = np.array(reasons, np.uint8)
-            self._pages.fail(pages, numbers[rows["visits"] > 0], now)
+            self._pages.refuse(pages, numbers[rows["visits"] > 0], now)
             rows, reasons = others, [Reason(number) for number in numbers[rows["visits"] == 0].tolist()]
         if not rows.rows:
             return
