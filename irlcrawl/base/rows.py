@@ -46,8 +46,7 @@ class Carried(NamedTuple):
 
     def to_json(self) -> dict[str, int | str]:
         """By column, as JSON has it."""
-        columns: dict[str, Any] = self._asdict()
-        return {name: value.decode("ascii") if type(value) is bytes else value for name, value in columns.items()}
+        return {**self._asdict(), "via": self.via.decode("ascii")}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Carried:

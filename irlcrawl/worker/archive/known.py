@@ -48,8 +48,10 @@ class Known(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """By column, without those that are 0 or empty; bytes in base64."""
-        told = {name: value for name, value in zip(COLUMNS, self, strict=True) if value}
-        return {n: base64.b64encode(v).decode() if isinstance(v, bytes) else v for n, v in told.items()}
+        told: dict[str, Any] = {name: value for name, value in zip(COLUMNS, self, strict=True) if value}
+        for name in told.keys() & _BYTES:
+            told[name] = base64.b64encode(told[name]).decode()
+        return told
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Known:
@@ -67,7 +69,7 @@ _BYTES: Final = frozenset(name for name in COLUMNS if PAGE[name] == BYTES)
 def conditions(known: Known | None, every: int) -> tuple[tuple[str, str], ...]:
     """The header fields (RFC 9110 13.1) that ask for a page only if it changed; empty where it is to be asked for
     unconditionally. every: revisit.unconditional_every."""
-    if known is None or not known.flags & PageFlag.VALIDATOR or not known.stored or known.sha1 is None:
+    if known is None or not known.flags & PageFlag.VALIDATOR or not known.stored or len(known.validators) < REST_BYTES:
         return ()
     if every and (known.visits + 1) % every == 0:
         return ()

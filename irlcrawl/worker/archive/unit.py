@@ -105,13 +105,13 @@ _required_of, _optional_of = attrgetter(*_REQUIRED), attrgetter(*_OPTIONAL)
 
 def _packed(values: dict[str, Any]) -> str:
     """One line of printable ASCII as json writes it; by orjson, which takes a seventh of the time, where its line shows
-    that json's is the same. orjson leaves what is not printable ASCII as it is, and makes null of a number that is
+    that json's is the same. orjson leaves DEL and what is not ASCII as they are, and makes null of a number that is
     infinite or none, which json refuses. (No value of a unit is null.)"""
     try:
-        line = orjson.dumps(values).decode()
+        line = orjson.dumps(values)
     except TypeError:  # half of a surrogate pair, a number of more than 64 bits
         return _encode(values)
-    return line if line.isascii() and line.isprintable() and "null" not in line else _encode(values)
+    return line.decode() if line.isascii() and b"\x7f" not in line and b"null" not in line else _encode(values)
 
 
 @dataclass(slots=True)
@@ -130,6 +130,7 @@ class Exchange:
     _status: int = field(default=-1, init=False, repr=False, compare=False)
     _fields: list[tuple[bytes, bytes]] | None = field(default=None, init=False, repr=False, compare=False)
     _firsts: dict[bytes, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)  # with _fields
+    _mime: str | None = field(default=None, init=False, repr=False, compare=False)
     _decoded: tuple[bytes, bool] | None = field(default=None, init=False, repr=False, compare=False)
     _begun: Steps[tuple[bytes, bool]] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -203,8 +204,10 @@ class Exchange:
     @property
     def mime(self) -> str:
         """The essence of Content-Type in lower case, `type/subtype`; empty without one."""
-        value = self.value(b"content-type") or b""
-        return value.split(b";", 1)[0].split(b",", 1)[0].strip().lower().decode("latin-1")
+        if self._mime is None:
+            value = self.value(b"content-type") or b""
+            self._mime = value.split(b";", 1)[0].split(b",", 1)[0].strip().lower().decode("latin-1")
+        return self._mime
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,26 +215,31 @@ class WarcWriter:
         """What comes before the unit's last record, that record, and the payload digest."""
         if exchange is None:
             return b"", self._member(record.metadata(unit, self._warcinfo_id)), ""
-        self._sha1 = record.sha1(exchange.body)
-        refers = self._refers(unit, exchange, self._sha1)
-        if refers is not None and refers.profile is record.NOT_MODIFIED:
-            assert unit.page is not None
-            self._sha1 = unit.page.sha1 or b""
+        unit.size = unit.original = unit.holder = unit.own = None
+        unit.header, unit.away = "", False
+        sha1 = unit.page.sha1 if unit.reason == Reason.NOT_MODIFIED and unit.page is not None else None
+        refers: Refers | None
+        if sha1 is not None and len(exchange.header) <= HEADER_BYTES_MAX:
+            refers, self._sha1 = self._not_modified(unit, exchange), sha1
+        else:
+            self._sha1 = record.sha1(exchange.body)
+            refers = self._refers(unit, exchange, self._sha1)
         digest = record.digest_text(self._sha1)
         request, response = record.request_and_response(unit, exchange, self._warcinfo_id, digest, refers)
         packed = len(exchange.body) + len(record.END) if refers is None and record.is_packed(exchange.body) else 0
         return self._member(request), self._member(response, packed=packed), digest
 
+    @staticmethod
+    def _not_modified(unit: Unit, exchange: Exchange) -> Refers:
+        """What holds the payload by the word of its server, whose header goes into the unit."""
+        assert unit.page is not None
+        unit.size, unit.header = len(exchange.body), exchange.header.decode("latin-1")
+        return Refers(record.NOT_MODIFIED, record.uri(unit.url), record.date(unit.page.stored))
+
     def _refers(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
-        """What holds the payload of an exchange already: by the word of its server, by the digest that was known of
-        the page, or in this file; None if its record is to hold it."""
-        unit.size = unit.original = unit.holder = unit.own = None
-        unit.header, unit.away, page = "", False, unit.page
-        if unit.reason == Reason.NOT_MODIFIED and page is not None and page.sha1 is not None:
-            if len(exchange.header) > HEADER_BYTES_MAX:
-                return None
-            unit.size, unit.header = len(exchange.body), exchange.header.decode("latin-1")
-            return Refers(record.NOT_MODIFIED, record.uri(unit.url), record.date(page.stored))
+        """What holds the payload of an exchange already: by the digest that was known of the page, or in a file; None
+        if its record is to hold it."""
+        page = unit.page
         if exchange.truncated or not exchange.body:
             return None
         if page is not None and page.stored and page.holds(sha1):

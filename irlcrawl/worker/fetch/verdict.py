@@ -34,13 +34,13 @@ class Verdict:
 def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = False) -> Verdict:
     """The verdict on request number `attempt` (from 0) for a URL. conditional: it was asked for only if it changed."""
     politeness = config.politeness
-    delay = rests_of_urls(politeness).after(attempt + 1)
     again = attempt < politeness.retries_max
     if fetched.reason is not Reason.OK:
         status = CRAWL_LOG_STATUS[fetched.reason]
         # What broke off after it began, or is no HTTP, is a page's failure: its host answers, and need not rest for it.
         ends = None if fetched.reason is Reason.PROTOCOL else "failed" if fetched.exchange is None else "ok"
         if again and fetched.reason in PASSING:
+            delay = rests_of_urls(politeness).after(attempt + 1)
             return Verdict(Class.RETRY, fetched.reason, status, False, fetched.ended + delay, ends=ends)
         if fetched.exchange is not None:  # no more repeats: what came of it is kept
             return Verdict(Class.FETCHED, Reason.TRUNCATED, fetched.status, True, ends=ends)
@@ -59,7 +59,10 @@ def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = Fa
     retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None
     passing = status == 429 or (500 <= status < 600 and status not in _PERMANENT_5XX)
     cls = Class.RETRY if passing and again else Class.FETCHED
-    due = fetched.ended + max(delay, retry_after or 0.0) if cls is Class.RETRY else None
+    due = None
+    if cls is Class.RETRY:
+        delay = rests_of_urls(politeness).after(attempt + 1)
+        due = fetched.ended + max(delay, retry_after or 0.0)
     return Verdict(cls, _reason(fetched), status, True, due, retry_after, "throttled" if throttled else None)
 
 

@@ -32,10 +32,10 @@ from irlcrawl.worker.harvest.process import REDIRECTS, received
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 TDM_AGAIN_SECONDS = 3600.0
+"""When a robots.txt is asked for again whose visit had no time for the tdmrep.json beside it."""
 FRESH_GAPS, FRESH_SECONDS = 10, 600.0
 """So many gaps and seconds a robots.txt lasts at least, where its visit has no room for a page: if it were stale by the
 time the host may be asked again, each visit would ask for nothing else."""
-"""When a robots.txt is asked for again whose visit had no time for the tdmrep.json beside it."""
 
 
 class Signs(Protocol):

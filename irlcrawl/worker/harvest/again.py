@@ -33,6 +33,7 @@ GONE = frozenset((404, 410))
 UNCHANGED = frozenset((Change.NOT_MODIFIED, Change.SAME))
 SILENT = UNCHANGED | {Change.NEAR, Change.GONE, Change.ERROR}
 """A visit that found this brings no yield: it would ruin the budget of a site that is as it was."""
+_KEPT_BY_304 = ~(PageFlag.ALWAYS | PageFlag.GONE_ONCE | PageFlag.DENIED)
 WORDS = {
     Change.NOT_MODIFIED: "none", Change.SAME: "same", Change.NEAR: "near", Change.YES: "yes", Change.GONE: "gone",
     Change.ERROR: "error",
@@ -78,8 +79,7 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
     if change in (Change.GONE, Change.ERROR) or (change is Change.FIRST and _says_nothing(unit)):
         return (*at, 0, *_columns(known))
     if change is Change.NOT_MODIFIED:
-        flags = known.flags & ~(PageFlag.ALWAYS | PageFlag.GONE_ONCE | PageFlag.DENIED)
-        return (*at, 0, *_columns(known._replace(flags=flags)))
+        return (*at, 0, *_columns(known._replace(flags=known.flags & _KEPT_BY_304)))
     sha1 = sha1_of(location.digest)
     now = Known(
         stored=unit.start if unit.size is None else (unit.own or 0.0) if unit.borrowed else known.stored,

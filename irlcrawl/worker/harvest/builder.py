@@ -207,16 +207,16 @@ class HarvestBuilder:
     def _clear(self) -> None:
         self._rows = {name: Rows(schema) for name, schema in SECTIONS.items()}
         self._recent_pairs = RecentKeys(PAIR_BITS)  # of one harvest: what does not count now may count later
-        self._line_bytes = 0
+        self._line_bytes = self._packed_bytes = 0
         self._since: float | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
 
     @property
     def nbytes(self) -> int:
         """Memory held, packed rows exactly and others roughly: below the size of the file without compression."""
-        packed = sum(rows.nbytes for rows in self._rows.values()) + self._waiting_bytes
+        held = self._packed_bytes + self._waiting_bytes + self._line_bytes
         fresh = len(self._rows["links"].fresh) + len(self._rows["outcomes"].fresh)
-        return packed + self._line_bytes + 256 * (fresh + self._waiting_rows)
+        return held + 256 * (fresh + self._waiting_rows)
 
     @property
     def empty(self) -> bool:
@@ -314,7 +314,7 @@ class HarvestBuilder:
         recent = {"links": self._recent_links, "pairs": self._recent_pairs}
         dropped = {name: rows.pack(recent.get(name)) for name, rows in self._rows.items()}
         self.counters["duplicates"] += dropped["links"]
-        self._line_bytes = 0
+        self._line_bytes, self._packed_bytes = 0, sum(rows.nbytes for rows in self._rows.values())
 
     def take(self, position: tuple[int, int]) -> Harvest | None:
         """What was gathered, under the next number, covering the archive up to `position`; None when there is nothing.
