@@ -9,14 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import Serve
-from webcrawl import Crawl, Tree, log_entries, outcomes, responses, warcs
+from webcrawl import Crawl, Running, Tree, log_entries, outcomes, responses, warcs
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.cli import main
@@ -98,6 +97,16 @@ def crawl_of(serve: Serve, machines: Machines, job: Path) -> tuple[Crawl, set[st
     return crawl, {web.url(host, target) for host in HOSTS for target in tree.targets()}, web.log
 
 
+def until_asked(running: Running, log: Path, requests: int) -> None:
+    """While the crawl runs. A deadline of two minutes."""
+    for _ in range(2400):
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.process.wait(0.05)
+        if log.exists() and log.read_bytes().count(b"\n") >= requests:
+            return
+    raise AssertionError(f"{requests} requests never came; {running.output.read_text()}")
+
+
 def test_four_machines_fetch_everything_once(
     serve: Serve, machines: Machines, job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,10 +138,10 @@ def test_kills_of_machines_and_of_the_frontier_lose_nothing(serve: Serve, machin
     crawl, expected, log = crawl_of(serve, machines, job)
     running = crawl.start()
     for number in (0, 1):
-        time.sleep(2.0)
+        until_asked(running, log, 250 * (number + 1))
         machines.kill(number)
         machines.running[number] = machines.start(number)
-    time.sleep(2.0)
+    until_asked(running, log, 750)
     running.kill()
     ended = crawl.start_again().wait(300)
     assert ended.code == 0, ended.output + machines.said()
@@ -144,9 +153,9 @@ def test_kills_of_machines_and_of_the_frontier_lose_nothing(serve: Serve, machin
 
 def test_the_same_job_goes_back_to_one_machine(serve: Serve, machines: Machines, job: Path) -> None:
     """Without the machines, one of which has died: what they had in hand is fetched again, and that is told."""
-    crawl, expected, _ = crawl_of(serve, machines, job)
+    crawl, expected, log = crawl_of(serve, machines, job)
     running = crawl.start()
-    time.sleep(4.0)
+    until_asked(running, log, 500)
     machines.kill(0)
     running.signal(signal.SIGINT)
     assert running.wait(30).code == ExitCode.INTERRUPTED
