@@ -7,5 +7,4 @@ formats.py        upkeep/test_formats.py
 harvested.py      upkeep/test_agreement.py
 novelty.py        crawl/test_hooks.py
 start_checks.py   upkeep/test_missing.py, upkeep/test_agreement.py
-view.py           ask/test_why.py, upkeep/test_fsck.py
 """
