@@ -27,7 +27,7 @@ from irlcrawl.worker.fetch.wire import AnchoredClock, Decoder, Message, clock_an
 
 SEED = 12345
 KEYS = Names(SEED)
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0  # to end what hangs; under a load of ten the largest tables take half a minute
 ALLOW = {"state": int(Robots.ALLOW), "until": 9e9, "rules": None, "crawl_delay": 0.0}
 UNKNOWN = {"state": int(Robots.UNKNOWN), "until": 0.0, "rules": None, "crawl_delay": 0.0}
 
