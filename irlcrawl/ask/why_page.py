@@ -21,6 +21,8 @@ from irlcrawl.revisit.visited import beliefs, intervals, silent, weights, wished
 from irlcrawl.revisit.weight import DAY_S, Rules
 from irlcrawl.terminal import words
 
+LATE = 1.1
+"""A due that is later than the longest interval by this factor was made when that was longer."""
 FULL = 1.05
 """A host is called full when its price is so many times the common one."""
 
@@ -46,6 +48,7 @@ class PageRow:
         row, belief = self._row, beliefs(self._row)
         days = max(self._now - float(row["visited"][0]), 0.0) / DAY_S
         rate = float(belief.a[0] / belief.b[0])
+        worth = float(worth_now(row, self._terms, self._now)[0])
         return {
             "visits": int(row["visits"][0]),
             "visited": float(row["visited"][0]),
@@ -56,7 +59,7 @@ class PageRow:
             **self._signals(),
             "chance_unchanged": float(survival(silent(row), np.array([days]))[0]),
             "weight": float(weights(row, self._terms)[0]),
-            "worth_now": float(worth_now(row, self._terms, self._now)[0]),
+            "worth_now": worth if np.isfinite(worth) else None,  # what an order is worth has no bound
             "price": self._price,
         }
 
@@ -85,21 +88,25 @@ class PageRow:
         if not keys.enabled:
             return "revisit.enabled is false, so it stays there"
         flags = int(row["flags"][0])
-        if flags & (PageFlag.SIGNALLED | PageFlag.NOW):
-            return f"called by {'a signal' if flags & PageFlag.SIGNALLED else 'an order'}; its visit is put off to {at}"
-        if flags & PageFlag.DENIED:
-            return f"robots.txt forbade its last visit; asked again {at}"
-        if flags & PageFlag.GONE_ONCE:
-            return f"its server says that it is gone; asked again {at}"
         if row["attempt"][0]:
             return f"its last visit failed; asked again {at}"
+        if flags & PageFlag.DENIED:
+            return f"robots.txt forbade its last visit; asked again {at}"
+        if flags & (PageFlag.SIGNALLED | PageFlag.NOW):
+            return f"called by {'a signal' if flags & PageFlag.SIGNALLED else 'an order'}; its visit is put off to {at}"
+        if flags & PageFlag.GONE_ONCE:
+            return f"its server says that it is gone; asked again {at}"
         least_key, most_key = self._rules.keys_of(self._url)
         price = self._price or 1.0
         _, least = intervals(row, self._terms, price, keys.chance_min)
         floor = float(row["visited"][0]) + float(least[0]) * DAY_S
+        if floor > self._now and least[0] >= self._terms.most[0]:
+            return f"due {at}: visited no later than {most_key} says, which goes before a longer minimum"
         if floor > self._now:
             bound = least_key if least[0] <= self._terms.least[0] else "revisit.chance_min"
             return f"by {bound} not before {_date(floor)}, and due {at}"
+        if due > float(row["visited"][0]) + LATE * float(self._terms.most[0]) * DAY_S:
+            return f"due {at}, as was decided at its last visit; {most_key} holds from its next one on"
         return f"due {at}{self._because(price, most_key)}; earlier if there is room"
 
     def _because(self, price: float, most_key: str) -> str:

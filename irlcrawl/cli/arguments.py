@@ -163,7 +163,7 @@ def of_urls(parser: argparse.ArgumentParser) -> None:
         "--status",
         help="only URLs of this status (404, -1), class (4xx) or outcome: fetched, failed, excluded, errors (failed, "
         "or answered with an error), retry (a line each time a URL was to be asked again later), returned (a line each "
-        "time one was put back), queued (URLs that wait)",
+        "time one was put back), queued (URLs that wait; with --reason visited, pages between two visits)",
     )
     parser.add_argument("--host", help="only URLs of this host: name or name:port")
     parser.add_argument("--site", help="only URLs of this registrable domain, all of its hosts")

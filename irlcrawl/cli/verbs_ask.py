@@ -183,7 +183,7 @@ def _machine(entry: LogEntry, prefix: str | None) -> tuple[str, ...]:
 
 def _queued(job: JobDir, args: argparse.Namespace, files: Files) -> Iterator[tuple[str, ...]]:
     from irlcrawl.ask.obstacles import OBSTACLES
-    from irlcrawl.frontier.state.view import PLACES, queued
+    from irlcrawl.frontier.state.view import PLACES, TO_FETCH, queued
     from irlcrawl.worker.archive.log_parts import host_names
 
     if args.reason is not None and args.reason not in PLACES:
@@ -195,7 +195,9 @@ def _queued(job: JobDir, args: argparse.Namespace, files: Files) -> Iterator[tup
         )
     host, site = host_named(args.host), site_named(job, args.site)
     in_site = site_filter(job, site)
-    for url, origin, place, *told in queued(job, files) if args.note is None else _held_up(job, args.note, files):
+    places = TO_FETCH if args.reason is None else (args.reason,)
+    waiting = queued(job, files, places) if args.note is None else _held_up(job, args.note, files)
+    for url, origin, place, *told in waiting:
         if args.reason in (None, place) and (host is None or host.encode() in host_names(origin)) and in_site(url):
             yield "queued", place, url.decode(), *told
 

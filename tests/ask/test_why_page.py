@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,53 @@ def test_a_page_that_was_visited_by_an_order_had_changed_at_its_visit_before(
     steady = [one for one in told if one["visits"] == 2 and "change yes" not in "\n".join(lines(one))]
     assert len(steady) > 1 and not any(one["changed"] for one in steady)
     assert not [line for line in lines(steady[0]) if line != line.rstrip() or "000000" in line]
+
+
+def test_why_of_a_page_whose_ordered_visit_waits_ended_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """What an order is worth has no bound: it was taken for a date, and in JSON it was no number."""
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
+    crawl.config.revisit.every_min_seconds = 86400.0 * 30
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    assert run("revisit", crawl.path, "a.test")[0] == ExitCode.DONE
+    crawl.config.limits.pages = 10
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    told = [asked(crawl, f"{SITE}{page}") for page in range(8)]
+    called = [one for one in told if one.get("worth_now", 0) is None]
+    assert called
+    for one in called:
+        json.dumps(one, allow_nan=False)
+        assert lines(one)
+
+
+def test_a_maximum_that_goes_before_a_longer_minimum_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
+    crawl.config.revisit.every_min_seconds = 86400.0 * 30
+    crawl.config.revisit_rule = [RevisitRule("/3$", None, None, 86400.0 * 10)]
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    stands = str(asked(crawl, f"{SITE}3")["stands"])
+    assert "revisit_rule 1.every_max_seconds" in stands and "every_min_seconds" not in stands
+    assert "revisit.every_min_seconds" in str(asked(crawl, f"{SITE}4")["stands"])
+    crawl.config.revisit_rule = [RevisitRule("/3$", None, 30.0, 60.0)]
+    crawl.clock.advance(3600)
+    stands = str(asked(crawl, f"{SITE}3")["stands"])
+    assert "as was decided at its last visit" in stands, stands
+
+
+def test_pages_between_two_visits_were_listed_by_no_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    rows = run("urls", crawl.path, "--status", "queued", "--reason", "visited")[1].splitlines()
+    pages = [
+        f"queued\tvisited\t{SITE}{page}" for page in range(8) if asked(crawl, f"{SITE}{page}")["place"] == "visited"
+    ]
+    assert pages and set(pages) <= set(rows)
+    assert "visited" not in run("urls", crawl.path, "--status", "queued")[1]
 
 
 def test_a_url_that_is_done_and_no_page_is_told_without_a_look_through_pages(

@@ -134,7 +134,7 @@ def test_urls_that_wait(a_job: Path, run: Run, monkeypatch: pytest.MonkeyPatch) 
         (b"http://a.example/1", b"http://a.example", "ready"),
         (b"http://b.example:81/2", b"http://b.example:81", "scheduled"),
     ]
-    monkeypatch.setattr("irlcrawl.frontier.state.view.queued", lambda at, files: iter(waiting))
+    monkeypatch.setattr("irlcrawl.frontier.state.view.queued", lambda at, files, places: iter(waiting))
     assert run("urls", a_job, "--status", "queued")[1].splitlines() == [
         "queued\tready\thttp://a.example/1", "queued\tscheduled\thttp://b.example:81/2",
     ]  # fmt: skip

@@ -42,6 +42,8 @@ PLACES = ("ready", "scheduled", "resting", "visited", "queued", "over_budget", "
 """Where a URL that is not done may be, as people are told: in a run, to be leased; in the calendar, until its host may
 take it; among the rests, after a failure; a page between two visits; in a numbered queue; beyond its site's budget
 (QF); between two passes."""
+TO_FETCH = tuple(place for place in PLACES if place != "visited")
+"""Where URLs are that were never fetched."""
 
 
 class Reading:
@@ -121,14 +123,15 @@ class Reading:
         return clocks
 
 
-def queued(job: JobDir, files: Files | None = None) -> Iterator[tuple[bytes, bytes, str]]:
-    """(url, origin, place) of every URL that is to be fetched, not of pages between two visits; nothing before the
-    first commit. Damaged, OSError."""
+def queued(
+    job: JobDir, files: Files | None = None, places: Collection[str] = TO_FETCH
+) -> Iterator[tuple[bytes, bytes, str]]:
+    """(url, origin, place) of every URL in some of the PLACES; nothing before the first commit. Damaged, OSError."""
     reading = Reading.open(job, files)
     if reading is None or not reading.begun:
         return
-    for place, batch in reading.waiting():
-        for url in batch["url"].tolist() if place != "visited" else ():
+    for place, batch in reading.waiting(places):
+        for url in batch["url"].tolist():
             yield url, origin_of(url), place
 
 
