@@ -65,6 +65,22 @@ def test_one_host_alone_pays_between_its_urls(tmp_path: Path, monkeypatch: pytes
     assert most <= 1.1 * 60 * 5_000 and mean >= 0.8 * 5_000
 
 
+@pytest.mark.parametrize("hosts", [1, 20])
+def test_small_home_pages_let_large_files_exceed_the_rate_many_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: int
+) -> None:
+    """In one visit, and in many at once."""
+    crawl = crawl_of(tmp_path, monkeypatch, [f"h{n}.s{n}.test" for n in range(hosts)])
+    for url, answer in crawl.web.answers.items():
+        if not url.endswith("/"):
+            crawl.web.answers[url] = Answer(200, answer.header, bytes(300_000))
+    crawl.config.politeness.gap_host_seconds = crawl.config.politeness.gap_address_seconds = 0.0
+    crawl.config.limits.bytes_per_second, crawl.config.limits.pages = 100_000, 60
+    assert crawl.run() in (ExitCode.DONE, ExitCode.SIZE_LIMIT)
+    most, mean = most_in_a_minute(crawl.web)
+    assert most <= 1.15 * 60 * 100_000 and mean >= 0.8 * 100_000
+
+
 def test_nothing_is_known_at_first() -> None:
     """A URL is charged with the largest body there may be, until one came."""
     band = Bandwidth(1000.0, 1_000_000)
@@ -72,7 +88,10 @@ def test_nothing_is_known_at_first() -> None:
     charged = band.leased(1)
     assert band.urls(101.0, 50) == 0
     band.ended(charged, 500, 1)
-    assert band.urls(102.0, 50) == 3
+    assert band.urls(102.0, 50) == 1, "one small body says little of the next"
+    for _ in range(400):
+        band.ended(band.leased(1), 500, 1)
+    assert band.urls(1000.0, 50) == 3
     assert Bandwidth(0.0, 1.0).urls(100.0, 50) == 50
 
 

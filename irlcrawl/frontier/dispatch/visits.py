@@ -88,4 +88,5 @@ def visit_message(
         not_after=not_after,
         paces=paces or None,
         begin_by=now + PACED_START_S if paces else None,
+        bytes_charged=visit.charged or None,
     ).message()

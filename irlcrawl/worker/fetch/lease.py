@@ -43,6 +43,7 @@ class Lease:
     scope: int = 0  # version of the scope that the frontier knows
     paces: dict[str, float] | None = None  # Politeness.paces; where there are any, the visit makes a single request
     begin_by: float | None = None  # that request begins no later, unless it is a detour
+    bytes_charged: float | None = None  # limits.bytes_per_second: once more came, the visit ends before its next URL
 
     @classmethod
     def of(cls, message: Message) -> Lease:

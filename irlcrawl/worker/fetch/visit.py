@@ -147,7 +147,7 @@ class Visit:
                 if self.lease.patience is not None:
                     self._patience = self.lease.patience
                 for row in urls:
-                    if not await self._blocked(*row) and not await self._url(*row):
+                    if self._is_overdrawn() or (not await self._blocked(*row) and not await self._url(*row)):
                         break
         except asyncio.CancelledError:
             self._ended = self._clock.now() if self._requests else None
@@ -273,6 +273,12 @@ class Visit:
         """Others are visited at the same time under a clock of this visit, which has a request every so often: this
         visit has had its own."""
         return bool(self.lease.paces and self._requests)
+
+    def _is_overdrawn(self) -> bool:
+        """More came than the bytes that this visit was given; its first page has come, too, so that every visit brings
+        something."""
+        charged = self.lease.bytes_charged
+        return charged is not None and self._reached > 0 and self._bytes > charged
 
     def _room_for_a_page(self) -> bool:
         """Whether a visit that has asked for robots.txt may wait for the next request."""
