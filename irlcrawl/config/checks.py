@@ -109,6 +109,7 @@ def validate(config: Config) -> None:
                 raise ConfigError(f"{path}: {text!r} is no media type, such as text/html, text/* or !video/*")
     if config.network.dns_ttl_min_seconds > config.network.dns_ttl_max_seconds:
         raise ConfigError("network.dns_ttl_min_seconds: is more than network.dns_ttl_max_seconds")
+    _check_revisits(config)
     for path, command in (
         ("archive.on_warc_closed", config.archive.on_warc_closed), ("hooks.command", config.hooks.command),
     ):  # fmt: skip
@@ -124,6 +125,15 @@ def validate(config: Config) -> None:
         raise ConfigError(
             f"archive.prefix = {config.archive.prefix!r}: takes letters, digits, '.', '_' and '+': it names files"
         )
+
+
+def _check_revisits(config: Config) -> None:
+    if config.revisit.share_min > config.revisit.share_max:
+        raise ConfigError("revisit.share_min: is more than revisit.share_max")
+    for number, rule in enumerate(config.revisit_rule, 1):
+        least, most = rule.every_min_seconds, rule.every_max_seconds
+        if least is not None and most is not None and least > most:
+            raise ConfigError(f"revisit_rule {number}.every_min_seconds: is more than its every_max_seconds")
 
 
 def _check_hours(config: Config) -> None:

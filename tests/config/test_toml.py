@@ -193,6 +193,7 @@ def test_overrides_mean_what_they_say(override: str, section: str, name: str, va
         ("scope.include=(", "scope.include: '(' is not an RE2 pattern"),
         (r"scope.exclude=(a)\1", "scope.exclude: "),
         ("network.dns_ttl_min_seconds=1e9", "network.dns_ttl_min_seconds"),
+        ("revisit.share_min=0.9", "revisit.share_min"),
         ("archive.prefix=../x", "archive.prefix"),
         ('priority=[{match="(", weight=1}]', "priority 1.match: '(' is not an RE2 pattern"),
         (
