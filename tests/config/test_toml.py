@@ -57,6 +57,8 @@ def values(key: c.Key) -> st.SearchStrategy[object]:
         "site.proxy": st.sampled_from(["", "socks5://127.0.0.1:9"]),
         "network.dns_ttl_min_seconds": st.floats(0, 60),
         "network.dns_ttl_max_seconds": st.floats(60, 1e6),
+        "revisit.share_min": st.floats(0, 0.5),
+        "revisit.share_max": st.floats(0.5, 1),
     }
     if key.path in special:
         return special[key.path]
