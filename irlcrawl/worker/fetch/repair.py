@@ -21,6 +21,8 @@ _NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NAMES = re.compile(rb"([\r\n])([^:\r\n]*):")
 _LENGTH, _CODED = b"content-length", b"transfer-encoding"
 _FRAMING = (_LENGTH, _CODED)
+_NUMBER = re.compile(rb"(\d{1,18})[ \t;].*")
+"""A length with a unit or a parameter behind it: `5 bytes`. As curl and wget take it."""
 
 
 def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
@@ -29,7 +31,8 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     frames behind a bare CR or under a name that is nearly its own.
 
     `header` ends with its blank line. The faults: status-line, version, cr (a bare one), no-colon, space (before the
-    colon), name (no token), space-first (before the first field), length-twice (the same one).
+    colon), name (no token), space-first (before the first field), length-twice (the same one), length (more than a
+    number), coding-empty.
     """
     header = header.lstrip(b"\r\n")
     if b"\0" in header or _in_doubt(header):
@@ -58,6 +61,9 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
         if not _TOKEN.fullmatch(name):
             faults["name"] = None
         name = name.lower()
+        if name == _CODED and not value.strip(b" \t\r"):
+            faults["coding-empty"] = None
+            continue
         coded = coded or name == _CODED
         if name == _LENGTH:
             lengths += [said.strip(b" \t\r") for said in value.split(b",")]
@@ -67,6 +73,11 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
         return None
     if len(lengths) > 1:
         faults["length-twice"] = None
+    if lengths and (number := _NUMBER.fullmatch(lengths[0])) is not None:
+        faults["length"] = None
+        if coded:
+            return None
+        lengths = [number[1]]
     if not faults:
         return None
     kept += [b"content-length: " + said for said in lengths[:1]]

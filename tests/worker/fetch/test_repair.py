@@ -24,11 +24,14 @@ FRAMED = {
     (b"Transfer-Encoding: chunked",): b"3\r\nabc\r\n0\r\n\r\n",
     (b"Transfer-Encoding: gzip", b"Transfer-Encoding: chunked"): b"3\r\nabc\r\n0\r\n\r\n",
     (b"Connection: close",): b"abc",
+    (b"Content-Length: 3 bytes",): b"abcdef",
+    (b"Content-Length: 3;",): b"abcdef",
+    (b"Transfer-Encoding:", b"Content-Length: 3"): b"abcdef",
 }
 DOUBTFUL = (
     b"Content-Length: 4", b"Content-Length: 3, 4", b"X: a\rContent-Length: 3", b"X: a\rtransfer-encoding: chunked",
     b"Content-Length\x0c: 3", b"Transfer-\xa0Encoding: chunked", b"X: y\0z",
-    b"X: y\r\n Content-Length: 3",
+    b"X: y\r\n Content-Length: 3", b"Content-Length: 3 bytes, 4", b"Content-Length: 4 bytes",
 )  # fmt: skip
 STARTS = (b"HTTP/1.1 200 OK", b"HTTP/1.1  200 OK", b"HTTP/1.2 200 OK", b"HTTP/1.0 200", b"HTTP/1.1 200 O\rK")
 ENDS = st.sampled_from([b"\r\n", b"\n"])
