@@ -189,6 +189,11 @@ def check_start(config: Config) -> None:
             f"crawl.user_agent = {agent!r}: begins with Name or Name/Version, the name of letters, '_' and '-' only "
             f"(it is what robots.txt files name), all of it ASCII; {example}"
         )
+    if re.split("[/ ]", agent)[0].lower() == "mozilla":
+        raise ConfigError(
+            f"crawl.user_agent = {agent!r}: begins with the crawler's own name, which robots.txt files name; no file "
+            f"means a crawler by Mozilla; {example}"
+        )
     if _CONTACT.search(agent) is None:
         raise ConfigError(f"crawl.user_agent = {agent!r}: carries no contact (an URL or an e-mail address); {example}")
     _check_budgets_of_sites(config)

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.url import HOSTS_CACHED, canonical, host_of
+from irlcrawl.base.url import HOSTS_CACHED, SiteOf, canonical, host_of
 from irlcrawl.config.keys import URL_RULES, Site, UrlRule, Urls
 from irlcrawl.config.lists import parameter_names
 from irlcrawl.config.overrides import Overrides
@@ -70,6 +70,15 @@ _ESCAPED = {
 
 Names = tuple[frozenset[bytes], tuple[bytes, ...]]
 """Of parameters, in lower case: whole names, beginnings."""
+
+
+_SITE_OF = SiteOf(private_suffixes=True)
+
+
+def _is_site(host: str) -> bool:
+    """Whether it is a site of its own, as `www.gov.uk` under the public suffix `gov.uk`, which is no host of that
+    site."""
+    return _SITE_OF(host) == host.removesuffix(".")
 
 
 class Rules(NamedTuple):
@@ -169,7 +178,7 @@ class Spelling:
             query = self._query(query, rules)
         if not query and (had or "empty_query" in rules.names):
             mark = b""
-        if "www" in rules.names and authority.startswith(b"www.") and b"." in authority[4:]:
+        if "www" in rules.names and authority.startswith(b"www.") and not _is_site(host_of(url)):
             authority = authority[4:]
         if "https" in rules.names and scheme == b"http" and not _has_port(authority):
             scheme = b"https"

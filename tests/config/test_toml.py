@@ -286,7 +286,8 @@ def test_a_user_agent_with_a_contact_is_enough(agent: str) -> None:
 @pytest.mark.parametrize(
     "agent",
     ["", "Bot", "Bot/1.0", "Bot/1.0 (somebody)", "Bot/1 (+http://localhost)", "B0t/1 (a@example.org)",
-     "(a@example.org)", "Böt/1 (a@example.org)", "Bot/1(a@example.org)", "my bot@home"],
+     "(a@example.org)", "Böt/1 (a@example.org)", "Bot/1(a@example.org)", "my bot@home",
+     "Mozilla/5.0 (compatible; bot/1.0; +https://example.org/bot)", "mozilla (a@example.org)"],
 )  # fmt: skip
 def test_a_user_agent_without_one_is_refused_with_an_example(agent: str) -> None:
     config = c.Config()

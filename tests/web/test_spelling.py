@@ -76,6 +76,18 @@ def test_www_and_https_change_neither_ports_nor_short_names() -> None:
     assert rules.of(b"http://[::1]/") == b"https://[::1]/"
 
 
+def test_www_that_is_the_site_itself_under_a_public_suffix_was_left_out_and_its_links_with_it() -> None:
+    rules = spelling("www")
+    for url in (
+        b"https://www.gov.uk/browse",
+        b"https://www.gov.uk:8443/",
+        b"https://www.gov.uk./",
+        b"http://www.github.io/",
+    ):
+        assert rules.of(url) == url
+    assert rules.of(b"https://www.parliament.uk/") == b"https://parliament.uk/"
+
+
 URLS = st.lists(
     st.sampled_from([
         "a", "B", "/", "//", ".", "..", "%", "%25", "%2e", "%2F", "%41", "%c3%a4", "?", "&", "=", ";", "jsessionid=",

@@ -28,6 +28,7 @@ _HEADERS = {
     b"cf-mitigated": ("cloudflare", (b"challenge",)),
     b"x-amzn-waf-action": ("aws", (b"challenge", b"captcha")),
     b"x-vercel-mitigated": ("vercel", (b"challenge",)),
+    b"sg-captcha": ("siteground", (b"challenge",)),
 }
 """Header -> its maker, and the values that say a challenge."""
 _BODIES = (
@@ -38,6 +39,8 @@ _BODIES = (
     ("perimeterx", b"px-captcha", rb"<div id=\"px-captcha\""),
     ("ddos-guard", b"DDoS-Guard", rb"<title>DDoS-Guard</title>"),
     ("sucuri", b"sucuri_cloudproxy_js", rb"\bsucuri_cloudproxy_js\s*="),
+    ("aliyun", b"var arg1='", rb"<script>\s*var arg1='[0-9A-F]{40}';"),
+    ("f5", b'window["bobcmn"]', rb"Please enable JavaScript to view the page content"),
     (PARKED, b"data-adblockkey=", rb"<html[^>]*\bdata-adblockkey="),
     (PARKED, b"window.park", rb"<script>window\.park ?= ?\"ey"),
     (PARKED, b"sedoparking.com", rb"\bsedoparking\.com/frmpark/"),
@@ -45,6 +48,9 @@ _BODIES = (
 """(maker, bytes that are there, pattern that makes sure)."""
 _STUBS = (
     ("incapsula", b"_Incapsula_Resource", rb"src=\"/_Incapsula_Resource\?"),
+    ("siteground", b"/.well-known/sgcaptcha/", rb"content=\"0; ?/\.well-known/sgcaptcha/\?"),
+    ("testcookie", b"slowAES.decrypt(", rb"\btoHex\(slowAES\.decrypt\("),
+    ("imunify360", b"wsidchk", rb"<title>One moment, please\.\.\.</title>"),
     (PARKED, b"/lander", rb"window\.location\.href ?= ?\"/lander\""),
     ("captcha", b"h-captcha", rb"class=\"h-captcha[\" ]"),
     ("captcha", b"g-recaptcha", rb"class=\"g-recaptcha[\" ]"),

@@ -26,6 +26,14 @@ STANDS_FOR = {
     "ddos-guard": b"<!doctype html><html><head><title>DDoS-Guard</title></head><body>Checking your browser</body>",
     "sucuri": b"<html><title>You are being redirected...</title><script>var s={};sucuri_cloudproxy_js='';</script>",
     "incapsula": b'<html><head><META NAME="ROBOTS"><script src="/_Incapsula_Resource?SWJI=1"></script>',
+    "aliyun": b"<html><script>\nvar arg1='0123456789ABCDEF0123456789ABCDEF01234567';\n(function(a,c){})()</script>",
+    "f5": b'<html><head><script>(function(){window["bobcmn"] = "10111";})()</script></head><body><noscript>'
+    b"Please enable JavaScript to view the page content.<br/>Your support ID is: 1.</noscript></body></html>",
+    "siteground": b'<html><head><meta http-equiv="refresh" content="0;/.well-known/sgcaptcha/?r=%2F&y=ipr:1.2.3.4:1.5">'
+    b"</meta></head></html>",
+    "testcookie": b'<html><body><script src="/aes.js"></script><script>document.cookie="__test="'
+    b'+toHex(slowAES.decrypt(c,2,a,b))+"; path=/";location.href="http://a.test/?i=1";</script></body></html>',
+    "imunify360": b"<html><head><title>One moment, please...</title></head><script>var s='wsidchk';</script></html>",
     "captcha": b'<title>Are you a human?</title><form><div class="h-captcha" id="x"></div><input type="submit">',
     "parked": b'<!doctype html><html data-adblockkey="MFwwDQYJKoZIhvcN"><head><script>window.park = "eyJ1dWlkIjoi"',
 }
@@ -55,6 +63,7 @@ def test_what_stands_in_the_place_of_a_page(name: str) -> None:
     [
         (b"cf-mitigated: challenge", "cloudflare"), (b"CF-Mitigated:challenge ", "cloudflare"),
         (b"x-amzn-waf-action: captcha", "aws"), (b"x-vercel-mitigated: challenge", "vercel"),
+        (b"SG-Captcha: challenge", "siteground"),
         (b"cf-mitigated: none", ""), (b"x-note: cf-mitigated: challenge", ""), (b"x-vercel-mitigated: deny", ""),
     ],
 )  # fmt: skip
@@ -66,6 +75,9 @@ def test_headers_that_decide_alone(line: bytes, name: str) -> None:
     "body",
     [
         b"<title>Just a moment... and other films</title>" + TEXT,
+        b"<p>Free hosting answers with toHex(slowAES.decrypt(c,2,a,b)) and wsidchk" + TEXT * 100,
+        b'<script>window["bobcmn"] = "1"</script>' + TEXT,
+        b"<script>var arg1='a'; var acw_sc__v2 = 1</script><p>content=0;/.well-known/sgcaptcha/?r" + TEXT,
         TEXT + b'<script src="/cdn-cgi/challenge-platform/scripts/jsd/main.js"></script>',
         b"<title>Anubis</title><p>Look for &lt;script id=anubis_challenge&gt; or anubis_challenge" + TEXT,
         b'<script src="/_Incapsula_Resource?SWJIYLWA=1"></script>' + TEXT * 100,
