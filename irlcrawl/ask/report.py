@@ -43,11 +43,12 @@ REQUESTS_LEAST = 20
 class Site:
     """The figures of a site. spent: requests made (repeats included, robots.txt not); gained: requests that brought a
     page of its own (a 2xx whose body no page of this site had just before), at most what budgets count as new content;
-    waiting: URLs anywhere but in QF."""
+    visits: later requests for pages that were known, which are in neither; waiting: URLs anywhere but in QF."""
 
     name: str
     spent: int = 0
     gained: int = 0
+    visits: int = 0
     failed: int = 0
     excluded: int = 0
     bytes: int = 0
@@ -95,7 +96,7 @@ class Sites:
         for key, site in ranked[: len(ranked) // 2]:
             del self.by_site_key[key]
             self.dropped += 1
-            for name in ("spent", "gained", "failed", "excluded", "bytes", "waiting", "deferred"):
+            for name in ("spent", "gained", "visits", "failed", "excluded", "bytes", "waiting", "deferred"):
                 setattr(self.others, name, getattr(self.others, name) + getattr(site, name))
 
 
@@ -117,6 +118,7 @@ def report(job: JobDir, top: int = 20, by: str = "reputation", bar_of: Callable[
         "sites": len(everything) + sites.dropped,
         "spent": sum(site.spent for site in everything) + sites.others.spent,
         "gained": sum(site.gained for site in everything) + sites.others.gained,
+        "visits": sum(site.visits for site in everything) + sites.others.visits,
         "waiting": sum(site.waiting for site in everything) + sites.others.waiting,
         "deferred": sum(site.deferred for site in everything) + sites.others.deferred,
     }
@@ -143,8 +145,11 @@ def _read_log(job: JobDir, site_of: SiteOf, sites: Sites, files: Files) -> None:
         site.failed += entry.outcome == "failed"
         if entry.outcome == "excluded" or entry.start_ms is None:
             continue
-        site.spent += 1
         site.bytes += entry.size or 0
+        if "visit" in entry.notes:  # a known page is to bring nothing new to its site
+            site.visits += 1
+            continue
+        site.spent += 1
         if entry.outcome == "fetched" and 200 <= entry.status < 300 and entry.digest != site.last:
             site.gained += 1
             site.last = entry.digest
@@ -238,6 +243,7 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         f"{words.plural(totals['sites'], 'site')}, {words.plural(totals['spent'], 'request')}, "
         f"{words.plural(totals['gained'], 'page')} gained, {words.plural(totals['waiting'], 'URL')} waiting, "
         f"{words.count(totals['deferred'])} over budget"
+        + (f"; {words.plural(totals['visits'], 'visit')} to known pages" if totals["visits"] else "")
     )
     yield ""
     yield from _table([COLUMNS, *(_row(site) for site in told["sites"])])

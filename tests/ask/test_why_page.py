@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from irlcrawl.ask.report import lines as report_lines
+from irlcrawl.ask.report import report
 from irlcrawl.ask.why import lines, why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import RevisitRule, Site
@@ -135,6 +137,18 @@ def test_a_maximum_that_goes_before_a_longer_minimum_is_named(tmp_path: Path, mo
     crawl.clock.advance(3600)
     stands = str(asked(crawl, f"{SITE}3")["stands"])
     assert "as was decided at its last visit" in stands, stands
+
+
+def test_later_visits_made_a_site_a_trap_or_its_pages_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """304s counted as requests that brought nothing, and the same page once more, behind another one, as a new one."""
+    crawl = crawl_of(tmp_path, changing(), monkeypatch, 120)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    told = report(crawl.job())
+    (site,) = told["sites"]
+    assert site["spent"] <= 10 and site["spent"] + site["visits"] == 120
+    assert site["yield"] > 0.8 and not told["eaters"]
+    assert any(f"{site['visits']} visits to known pages" in line for line in report_lines(told))
 
 
 def test_pages_between_two_visits_were_listed_by_no_verb(
