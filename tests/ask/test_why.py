@@ -310,7 +310,7 @@ def test_a_report_keeps_its_columns_apart_whatever_stands_in_them() -> None:
     """Without budgets in-degree and budget ran into each other (`331,073,741,824`), and long names moved columns."""
     one = {"name": "a.test", "in_degree": 33, "budget": 2**30, "spent": 3, "yield": 0.5, "waiting": 4, "deferred": 5}
     long = {**one, "name": "b" * 60 + ".test", "budget": 200_000_000, "spent": 10**9, "yield": None}
-    totals = {"sites": 2, "spent": 3, "gained": 1, "waiting": 4, "deferred": 5}
+    totals = {"sites": 2, "spent": 3, "gained": 1, "visits": 0, "waiting": 4, "deferred": 5}
     told = list(report.lines({"totals": totals, "sites": [one, long], "others": None, "eaters": []}))[2:5]
     head, first, second = (re.split(r" {2,}", line.strip()) for line in told)
     assert head == ["site", "in-degree", "budget", "spent", "yield", "waiting", "over budget"]

@@ -369,9 +369,10 @@ def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> St
 
 def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> Steps[bool]:
     """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
-    source = unit.carried.source
-    body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max)
-    lists = yield from sitemaps.listing(body, content_type, unit.url, source == Source.SITEMAP)
+    named = unit.carried.source == Source.SITEMAP
+    body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max, named)
+    as_text = named or (unit.carried.source == Source.SEED and sitemaps.is_url_list(body))
+    lists = yield from sitemaps.listing(body, content_type, unit.url, as_text)
     if lists is None:
         return False
     urls, beyond = lists

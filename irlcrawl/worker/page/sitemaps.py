@@ -34,13 +34,15 @@ COMMENTS_MAX = 100_000
 """Behind so many nothing is read."""
 LOOK_BYTES = 4096
 """Markup looks like a sitemap or a feed within so many bytes, if it is one."""
-XML_TYPES = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?xml")
+XML_TYPES = re.compile(r"(?:application|text)/(?:x-xml|rss|atom|(?:[\w.+-]+\+)?xml)")
+_UNTOLD = ("", "application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream")
+"""Types that say nothing of what is in the file."""
 
 FEEDS = (b"rss", b"feed", b"RDF")
 _KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]")
 _COMMENT = re.compile(rb"<!--(?:.*?-->|.*+)", re.DOTALL)
 _TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
-_LOC = re.compile(rb"<(?:[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
+_LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
 _RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
 _ATOM_LINK = re.compile(rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -51,18 +53,22 @@ site, its alternate is that page, and its own one is related. `self` is the feed
 _REFERENCE = re.compile(r"&(?:#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{0,40});")
 _LINE = re.IGNORECASE | re.MULTILINE
 _ROBOTS_LINE = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE)
+_SITEMAP = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:urlset|sitemapindex)[\s>]")
+_URL_FIRST = re.compile(rb"\s{0,%d}+https?://[^\s<>\"]{1,%d}+\s" % (BLANKS_MAX, REFERENCE_BYTES_MAX), re.IGNORECASE)
+_BOM = b"\xef\xbb\xbf"
 _TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REFERENCE_BYTES_MAX, _LINE)
 
 
 def of_robots(text: bytes, url: bytes) -> list[bytes]:
     """The sitemaps that the robots.txt at `url` names, in stored form, each once, OF_ROBOTS_MAX at most."""
-    return at_once(_stored((match[1] for match in _ROBOTS_LINE.finditer(text)), url, OF_ROBOTS_MAX))[0]
+    lines = (match[1] for match in _ROBOTS_LINE.finditer(_in_lines(text)))
+    return at_once(_stored(lines, url, OF_ROBOTS_MAX))[0]
 
 
-def unpacking(body: bytes, url: bytes, bytes_max: int) -> Steps[tuple[bytes, bool]]:
+def unpacking(body: bytes, url: bytes, bytes_max: int, named: bool = False) -> Steps[tuple[bytes, bool]]:
     """A file that is itself compressed (`sitemap.xml.gz`), unpacked to at most `bytes_max`: (bytes, whether that is not
-    all); any other body as it is. In steps."""
-    if body.startswith(b"\x1f\x8b") and url.partition(b"?")[0].endswith(b".gz"):
+    all); any other body as it is. named: a robots.txt or a sitemap names it. In steps."""
+    if body.startswith(b"\x1f\x8b") and (named or url.partition(b"?")[0].lower().endswith(b".gz")):
         return (yield from decoding(body, "gzip", bytes_max))
     return body, False
 
@@ -77,10 +83,7 @@ def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[l
 def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[tuple[list[bytes], int] | None]:
     """listed(), in steps."""
     mime = content_type.partition(";")[0].strip().lower()
-    if mime == "text/plain" and as_text:
-        return (yield from _stored(_lines(body), url, LINKS_MAX))
-    packed = mime in ("", "application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream")
-    if not (packed or XML_TYPES.fullmatch(mime) or mime == "text/plain"):
+    if not (mime in _UNTOLD or mime == "text/plain" or _is_xml(mime) or (as_text and _says_sitemap(body))):
         return None
     codec = charset.sniff(body, content_type)
     if len(body) > LARGE_BYTES:
@@ -88,6 +91,12 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     if codec != "utf-8":
         body = yield from charset.recoding(body, codec)
     kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
+    if (
+        kind is None
+        and as_text
+        and (mime == "text/plain" or (mime in _UNTOLD and _URL_FIRST.match(_in_lines(body[:LOOK_BYTES]))))
+    ):
+        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX))
     if kind is None:
         return None
     if b"<!--" in body:
@@ -96,6 +105,32 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         yield
     references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
     return (yield from _stored(references, url, LINKS_MAX))
+
+
+def is_url_list(body: bytes) -> bool:
+    """Whether each line of a text is a URL, as far as its first LOOK_BYTES show."""
+    *lines, last = _in_lines(body[:LOOK_BYTES]).splitlines() or [b""]
+    if len(body) <= LOOK_BYTES:
+        lines.append(last)
+    lines = [line for line in lines if line.strip()]
+    return bool(lines) and all(map(_TEXT_LINE.fullmatch, lines))
+
+
+def _is_xml(mime: str) -> bool:
+    """A page in XHTML may have RDF in its head, and is a page."""
+    return mime != "application/xhtml+xml" and XML_TYPES.fullmatch(mime) is not None
+
+
+def _says_sitemap(body: bytes) -> bool:
+    """Whether a body that came under a type such as text/html is a sitemap, and no page that speaks of one."""
+    head = body[:LOOK_BYTES]
+    found = _SITEMAP.search(head)
+    return found is not None and b"<html" not in head[: found.start()].lower()
+
+
+def _in_lines(text: bytes) -> bytes:
+    """Without a byte order mark, in lines that end in LF."""
+    return text.removeprefix(_BOM).replace(b"\r", b"\n")
 
 
 def is_feed(body: bytes) -> bool:

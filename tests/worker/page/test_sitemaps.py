@@ -45,7 +45,6 @@ def test_the_forms_of_the_protocols() -> None:
     site = "http://www.example.com"
     assert listed(PROTOCOL) == [
         f"{site}/", f"{site}/catalog?item=12&desc=vacation_hawaii", f"{site}/catalog?a=1&b=2",
-        "https://www.example.com/i.png",
     ]  # fmt: skip
     assert listed(INDEX, "text/xml; charset=utf-8") == [f"{site}/sitemap1.xml.gz"]
     assert listed(RSS, "application/rss+xml") == [
@@ -87,6 +86,36 @@ def test_text_is_a_list_only_where_somebody_calls_it_a_sitemap() -> None:
     assert listed(text, "text/plain") is None
 
 
+@pytest.mark.parametrize("kind", ["text/html; charset=UTF-8", "text/plain", "application/x-xml", "image/png", ""])
+def test_a_sitemap_that_an_owner_names_was_lost_under_a_wrong_type(kind: str) -> None:
+    """text/html is what PHP says of everything."""
+    body = b"\xef\xbb\xbf<?xml version='1.0'?><urlset><url><loc>/a</loc></url></urlset>"
+    assert listed(body, kind, as_text=True) == ["https://www.example.com/a"]
+    page = b"<!doctype html><HTML><p>Begin with <urlset ><loc>/a</loc> or <rss >"
+    assert listed(page, "text/html", as_text=True) is None
+
+
+def test_a_byte_order_mark_and_cr_lost_lines() -> None:
+    text = b"\xef\xbb\xbfhttps://a.test/1\rhttps://a.test/2\r"
+    for kind in ("text/plain", "application/x-gzip", ""):
+        assert listed(text, kind, as_text=True) == ["https://a.test/1", "https://a.test/2"]
+    assert listed(b"%PDF-1.4\nhttps://a.test/1\n", "application/octet-stream", as_text=True) is None
+    for robots in (b"\xef\xbb\xbfSitemap: /s.xml\nUser-agent: *\n", b"User-agent: *\rDisallow: /x\rSitemap: /s.xml\r"):
+        assert sitemaps.of_robots(robots, URL) == [b"https://www.example.com/s.xml"]
+
+
+def test_a_text_of_urls_is_known_by_each_of_its_lines() -> None:
+    assert sitemaps.is_url_list(b"http://a.test/1\r\n\r\nhttps://a.test/2")
+    assert sitemaps.is_url_list(b"http://a.test/1\n" * 10_000)
+    assert not sitemaps.is_url_list(b"http://a.test/1\nand more\n")
+    assert not sitemaps.is_url_list(b"") and not sitemaps.is_url_list(b"see http://a.test/1")
+
+
+def test_rdf_in_the_head_of_a_page_in_xhtml_is_no_feed() -> None:
+    page = b'<html xmlns="http://www.w3.org/1999/xhtml"><head><rdf:RDF xmlns:rdf="x"/></head><a href="/x">x</a></html>'
+    assert listed(page, "application/xhtml+xml") is None
+
+
 @pytest.mark.parametrize(
     ("body", "content_type"),
     [
@@ -125,7 +154,9 @@ def test_a_packed_sitemap_is_unpacked_up_to_a_bound() -> None:
     packed = gzip.compress(INDEX)
     assert unpacked(packed, b"http://a.test/s.xml.gz?v=1", 1 << 20) == (INDEX, False)
     assert unpacked(packed, b"http://a.test/s.xml.gz", 50) == (INDEX[:50], True)
+    assert unpacked(packed, b"http://a.test/s.XML.GZ", 1 << 20) == (INDEX, False)
     assert unpacked(packed, b"http://a.test/s.bin", 1 << 20) == (packed, False)
+    assert at_once(sitemaps.unpacking(packed, b"http://a.test/s.bin", 1 << 20, named=True)) == (INDEX, False)
     assert unpacked(INDEX, b"http://a.test/s.gz", 1 << 20) == (INDEX, False)
 
 
