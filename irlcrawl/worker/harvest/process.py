@@ -475,7 +475,7 @@ def _with_header_links(
     vouched = set[tuple[str, Source]]() if page.nofollow else {*link_header(values, nofollow=True), *refreshed}
     page.named += len(named)
     for reference, source in named:
-        target = canonical(reference, url)
+        target = canonical(reference.encode("latin-1"), url)  # the bytes as they came, which are mostly UTF-8
         if target is None or target == url:
             continue
         if source is Source.CANONICAL and page.canonical is None:

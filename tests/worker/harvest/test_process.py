@@ -24,16 +24,18 @@ from irlcrawl.base.keys import PRIORITY_LAST, is_home, level_of, name_key, pair_
 from irlcrawl.base.names import Names
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import CARRIED, LINK, NO_SEGMENT, Carried, Robots, Source
-from irlcrawl.config.keys import Config, Priority
+from irlcrawl.config.keys import Config, Page, Priority
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import crawl_log, redo
 from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.archive.unit import TRUNCATED, Exchange, Location, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
+from irlcrawl.worker.harvest import process as process_module
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.process import process, rules_text
 from irlcrawl.worker.page import sitemaps
+from irlcrawl.worker.page.links import Found
 from irlcrawl.worker.page.wording import wording
 from tests.worker.fetch.driver import UNKNOWN, Driver, crawl_config
 from tests.worker.fetch.loopback import Loopback, response
@@ -539,3 +541,9 @@ def _rows(segment: Segment, name: str) -> list[tuple[Any, ...]]:
     section = segment.sections[name]
     batch = Batch.concat([Batch.empty(section.schema), *section.scan()])
     return list(zip(*(batch[column].tolist() for column in section.schema), strict=True))
+
+
+def test_a_link_of_a_header_in_utf8_was_garbled() -> None:
+    fields = [(b"refresh", "0; url=/ü".encode()), (b"link", '</ä>; rel="next"'.encode())]
+    links = process_module._with_header_links(Found(), b"http://a.test/", fields, Page())
+    assert {url for url, _ in links} == {b"http://a.test/%C3%BC", b"http://a.test/%C3%A4"}
