@@ -22,7 +22,7 @@ from drum.files import Handle
 from isal import isal_zlib
 
 from irlcrawl.base.job import JobDir, JobError, command
-from irlcrawl.base.job_files import SEEDS_STREAM, WARCS, temporary
+from irlcrawl.base.job_files import LOCK, SEEDS_STREAM, WARCS, parse_log_index, temporary
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.lists import OptOut
 from irlcrawl.frontier.state import formats
@@ -162,6 +162,21 @@ class Takedown:
     # -- the crawl log -------------------------------------------------------------------------------------------------
 
     def _mend_log(self) -> None:
+        """Its indexes have the lines as they were: they go first, and none is made meanwhile."""
+        self.files.mkdir(self.job.indexes)
+        try:
+            lock = self.files.lock(self.job.indexes / LOCK)
+        except OSError as error:
+            raise JobError(f"{self.job.indexes}: a question is making the log's index; try again") from error
+        try:
+            for name in self.files.listdir(self.job.indexes):
+                if parse_log_index(name) is not None:
+                    self.files.unlink(self.job.indexes / name, missing_ok=True)
+            self._mend_lines()
+        finally:
+            self.files.close(lock)
+
+    def _mend_lines(self) -> None:
         path = os.fspath(self.job.crawl_log)
         catalog = Catalog.open(self.job.state, self.files)
         try:

@@ -99,6 +99,21 @@ def test_of_a_host_nothing_is_left_and_every_verb_says_so(copy: Copy, capsys: py
     assert read_status(job)["fetched_by_reason"] == counters, "status told the outcomes of before until the next run"
 
 
+def test_indexes_of_the_log_told_of_what_was_taken_down(
+    copy: Copy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irlcrawl.ask.log_index_build.LOG_BYTES_LEAST", 100)
+    job = copy("done")
+    asked = ["urls", str(job.path), "--host", HOST]
+    assert main.main(asked) == ExitCode.DONE and "\tok\t" in capsys.readouterr().out
+    assert [name for name in os.listdir(job.indexes) if name.startswith("log-")]
+    takedown(job)
+    for _ in range(2):
+        assert main.main(asked) == ExitCode.DONE
+        told = capsys.readouterr().out
+        assert "taken_down" in told and "\tok\t" not in told
+
+
 def test_a_second_time_there_is_nothing_to_do(copy: Copy) -> None:
     job = copy("done")
     takedown(job)
