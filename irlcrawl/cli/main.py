@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from irlcrawl import __version__
 from irlcrawl.base.exit_codes import ExitCode, is_disk_full
 from irlcrawl.base.job import JobError, command
+from irlcrawl.base.job_files import WARCS
 from irlcrawl.base.memory import ran_out
 from irlcrawl.cli import (
     arguments,
@@ -123,9 +124,11 @@ def _guarded(run: Callable[[Any], int], args: Any) -> int:
         from budgets import LedgerError
 
         if isinstance(error, (Damaged, LedgerError)):
-            look = (
-                f"; to check all of it: {command('fsck', args.job)}; --repair mends it" if hasattr(args, "job") else ""
-            )
+            look = f"; to check all of it: {command('fsck', args.job)}" if hasattr(args, "job") else ""
+            if look and f"/{WARCS}/" in str(getattr(error, "file", "")):
+                look += "; archives are not repaired: move this one away to go on without it"
+            elif look:
+                look += "; --repair mends it"
             return _fail(f"{error}{look}", ExitCode.DAMAGED)
         if isinstance(error, UnknownVersion):
             return _fail(error, ExitCode.FAILED)

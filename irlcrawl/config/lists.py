@@ -107,6 +107,8 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
         name, port = named_host(what)
     except SeedError as error:
         raise ConfigError(f"{what!r}: {error}") from error
+    if not _HOST.fullmatch(name):
+        raise ConfigError(f"{what!r} is no name of a {kind}, such as example.org; `site` has all of its hosts")
     if port is not None and kind == "site":
         raise ConfigError(f"{what!r}: a site has no port")
     return OptOut(kind, name if port is None else f"{name}:{port}", since, reason)

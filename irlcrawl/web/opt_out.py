@@ -25,7 +25,7 @@ class OptOuts:
 
     def __init__(self, lines: Iterable[OptOut]) -> None:
         lines = list(lines)
-        self._hosts = {line.what: line for line in reversed(lines) if line.kind == "host"}
+        self._hosts = {_bare(line.what): line for line in reversed(lines) if line.kind == "host"}
         self._sites = {line.what.rstrip("."): line for line in reversed(lines) if line.kind == "site"}
         self._urls = {line.what.encode("ascii"): line for line in reversed(lines) if line.kind == "url"}
         matches = [line for line in lines if line.kind == "match"]
@@ -44,12 +44,18 @@ class OptOuts:
     def of_host(self, url: bytes) -> OptOut | None:
         """The line that names the host of a URL or a site it belongs to; None if there is none."""
         _, name, port, _ = split(url)
-        found = self._hosts.get(name) or self._hosts.get(f"{name}:{port}")
         name = name.rstrip(".")
+        found = self._hosts.get(name) or self._hosts.get(f"{name}:{port}")
         while found is None and name:
             found = self._sites.get(name)
             name = "" if ":" in name else name.partition(".")[2]  # an IPv6 address lies under no name
         return found
+
+
+def _bare(host: str) -> str:
+    """NAME or NAME:PORT without a dot behind the name, which makes no difference."""
+    name, colon, port = host.partition(":")
+    return name.rstrip(".") + colon + port
 
 
 def _compiled(lines: list[OptOut]) -> re2._Regexp[bytes]:

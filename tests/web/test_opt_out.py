@@ -19,6 +19,7 @@ host   Shop.Example.com        2026-11-02  asked by mail, ticket 12
 host   example.com:8080        2026-11-02
 site   example.org             2026-11-02\trobots.txt cannot be changed there
 host   bücher.example          2026-11-02
+host   dotted.example.         2026-11-02
 host   [2001:db8::1]           2026-11-02
 url    http://example.net/me#x 2026-11-03  her page
 match  [?&]patient=            2026-11-03  records # of persons
@@ -37,6 +38,9 @@ def file(tmp_path: Path) -> Path:
     [
         (b"http://shop.example.com/x", "host"),
         (b"https://shop.example.com:444/x", "host"),
+        (b"https://shop.example.com./x", "host"),
+        (b"https://example.com.:8080/", "host"),
+        (b"http://dotted.example/", "host"),
         (b"https://a.shop.example.com/", None),
         (b"https://example.com:8080/", "host"),
         (b"https://example.com/", None),
@@ -75,6 +79,9 @@ def test_a_line_says_since_when_and_why(file: Path) -> None:
         ("site a.test:80 2026-11-02", "a site has no port"),
         ("match (a 2026-11-02", "not an RE2 pattern"),
         ("url ftp://a.test/ 2026-11-02", "ftp"),
+        ("host *.example.com 2026-11-02", "is no name of a host"),
+        ("site *.example.com 2026-11-02", "is no name of a site"),
+        ("site example.com,example.org 2026-11-02", "is no name of a site"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
