@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.frontier.state.known_pages import OP_KNOWN, pending_of
 from irlcrawl.worker.harvest.builder import Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
-from irlcrawl.worker.harvest.sections import write_sections
+from irlcrawl.worker.harvest.sections import REPAIRED, write_sections
 
 CHUNK_ROWS = 65_536
 CARRY_ROWS = 500_000
@@ -61,6 +62,7 @@ class Outcomes:
         self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
+        self._visits: Counter[str] = Counter()  # reason -> later visits of pages among them, with a response
         self.lines = 0
 
     def add(
@@ -73,6 +75,8 @@ class Outcomes:
             return
         if outcome not in DONE_NAMES or again:
             self._others.append(line)
+            if outcome == "fetched":
+                self._visits[reason] += 1
         elif not last:
             self._others.append(_passed(line))
         else:
@@ -103,6 +107,11 @@ class Outcomes:
                     state.ledger.discovered += rows.rows
                     lines = [*lines, *rows["line"].tolist()]
             state.log.append(lines)
+            told_by_reason = state.counters.setdefault("fetched_by_reason", {})
+            for name, visits in self._visits.items():
+                state.ledger.visits += visits
+                told_by_reason[name] = told_by_reason.get(name, 0) + visits
+        self._visits.clear()
         for well in wells:
             self._pages.fetched(well)
         self.lines += len(lines)
@@ -155,7 +164,7 @@ class Harvests:
         path = os.path.join(self._state.dir, harvest_name(SEEDS_STREAM, self._number))
         rows = {"links": self._links.batches, "pairs": self._pairs.batches, "scope": self.scope.batches}
         with SegmentWriter(self._state.files, path) as writer:
-            write_sections(writer, SEEDS_STREAM, self._number, rows)
+            write_sections(writer, SEEDS_STREAM, self._number, rows, counters={REPAIRED: 1})
         self._number += 1
         self._begin()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drum import Catalog
+
 import pytest
 
 from irlcrawl.ask.get import get
@@ -37,12 +39,20 @@ def known(crawl: Crawl) -> dict[bytes, tuple[int, ...]]:
     return {url: tuple(row) for url, row in found.items()}
 
 
+def counts(crawl: Crawl) -> tuple[int, dict[str, int], int]:
+    """Visits, by reason, and seeds."""
+    catalog = Catalog.open(crawl.job().state, readonly=True)
+    counters = catalog.get("counters")
+    return catalog.get("ledger")["visits"], counters["fetched_by_reason"], counters["seeds"]
+
+
 def test_beliefs_outlive_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, changing(), monkeypatch, pages=30)
     assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
-    before = known(crawl)
+    before, counted = known(crawl), counts(crawl)
     told = repaired(crawl, set())
     assert "pages that are visited again: 9, with what was known of their changes" in told
+    assert counts(crawl) == counted, "of visits only the first was counted"
     assert known(crawl) == before and findings(crawl) == []
     crawl.config.limits.pages = 0
     again = visits_in_log(crawl).total()
@@ -50,6 +60,7 @@ def test_beliefs_outlive_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
     assert findings(crawl) == [] and visits_in_log(crawl).total() >= again + 5
     assert visits_in_state(crawl) == visits_in_log(crawl)
+    assert counts(crawl)[2] == counted[2], "what waited was counted as seeds once more"
 
 
 def test_get_gives_the_last_visit_though_lines_were_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ from irlcrawl.frontier.state.hosts import (
 from irlcrawl.frontier.state.runs import ReadyRuns, Withdrawal
 from irlcrawl.frontier.turn.pages import TurnPages, split
 from irlcrawl.frontier.turn.release import AHEAD_S, Policy, release
+from irlcrawl.worker.harvest.sections import REPAIRED
 
 TURN_BYTES = 64 << 20
 """About how many bytes of new URLs one turn carries on; what is left waits, pending, for the next."""
@@ -167,7 +168,7 @@ class Turn:
             self._pages.signals(batch, lambda rows: self.state.hosts.pend_batch(keyed_by_host(rows, SIGNAL), OP_SIGNAL))
         for batch in state.pool.section(file, "scope").scan():
             self._scope += batch["entry"].tolist()
-        if outcomes.meta["stream"] == SEEDS_STREAM:
+        if outcomes.meta["stream"] == SEEDS_STREAM and REPAIRED not in outcomes.meta["counters"]:
             state.count("seeds", state.pool.section(file, "links").rows)
         state.take_note(edits, outcomes.meta)
         self.result.harvests.append(file)

@@ -40,6 +40,8 @@ SECTIONS = {
     "links": LINK, "pairs": PAIR, "outcomes": OUTCOME, "retries": RETRY, "facts": FACT, "scope": SCOPE_ENTRY,
     "yields": YIELD, "returns": RETURN, "visits": VISIT, "signals": SIGNAL, "near": NEAR,
 }  # fmt: skip
+REPAIRED = "repaired"
+"""Among the counters of a harvest that a repair made of what waited: its links were counted before."""
 LABELLED = ("links", "pairs", "yields")
 LABEL_ROWS = 65_536
 LABEL_SHIFT = np.uint64(56)
