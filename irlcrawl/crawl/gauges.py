@@ -193,8 +193,8 @@ def _held(state: CrawlState, rules_bytes: int) -> dict[str, int]:
 
 
 def _without_response(counters: dict[str, Any]) -> int:
-    """Requests that ended without a response, repeated ones included."""
-    outcomes = (counters.get("failed_by_reason", {}), counters.get("retry_by_reason", {}))
+    """Requests that ended without a response, repeated ones and visits to known pages included."""
+    outcomes = [counters.get(f"{name}_by_reason", {}) for name in ("failed", "retry", "visits_failed")]
     return sum(told.get(reason.name.lower(), 0) for told in outcomes for reason in WITHOUT_RESPONSE)
 
 

@@ -55,7 +55,7 @@ FIELDS: dict[str, str] = {
     "connect, timeout, throttled, ...; no_robots (no robots.txt to be had); given_up -> count",
     "pages": "between two visits (revisit.enabled)",
     "pages_due": "unix seconds: when the first of those is due; null when there are none",
-    "pages_gone": "that were 404 or 410 for a week of visits, and are visited no more",
+    "pages_gone": "that were 404 or 410 for a week of visits, or whose owner opted out, and that are visited no more",
     "visits_by_change": "of pages: first, not_modified, same, near, yes, gone, error -> count",
     "visits_failed": "of pages visited before, without a response or refused",
     "visit_price": "what a visit has to be worth, in weighted page-days of freshness; null when pages are not visited "
@@ -361,8 +361,10 @@ def _pages(values: Mapping[str, Any]) -> str:
         text += f", the next is due in {words.duration(seconds)}" if seconds else ", some are due"
     elif values["pages_due"] is not None:  # when it is read, that may have passed
         text += time.strftime(", the first is due at %Y-%m-%d %H:%M", time.localtime(values["pages_due"]))
-    changes = words.parts(values["visits_by_change"] or {})
-    return text + (f"; visits: {changes}" if changes else "")
+    visits = dict(values["visits_by_change"] or {})
+    if values["visits_failed"]:
+        visits["failed or refused"] = values["visits_failed"]
+    return text + (f"; visits: {words.parts(visits)}" if visits else "")
 
 
 def _resting(values: Mapping[str, Any]) -> str:

@@ -13,8 +13,11 @@ import pytest
 from irlcrawl.ask.freshness import freshness, lines
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Site
 from irlcrawl.config.toml import to_toml
+from irlcrawl.crawl.status import lines as status_lines
+from irlcrawl.crawl.status import read_status
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.fsck import Fsck
@@ -164,6 +167,25 @@ def test_a_host_that_is_away_for_a_while_loses_no_page(tmp_path: Path, monkeypat
     assert crawl.run(away, hours=48) == ExitCode.SIZE_LIMIT
     assert len(visits_in_state(crawl)) == 9
     assert findings(crawl) == []
+
+
+def test_visits_without_a_response_were_in_no_figure_of_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = changing()
+    usual, asked = web.moods["a.test"], Counter[str]()
+
+    def lost_later(url: str, now: float) -> Answer:
+        asked[url] += 1
+        return Answer(reason=Reason.LOST) if url.endswith("/3") and asked[url] > 1 else usual(url, now)
+
+    web.moods["a.test"] = lost_later
+    crawl = crawl_of(tmp_path, web, monkeypatch, 60)
+    crawl.config.politeness.retries_max = 1
+    crawl.config.politeness.retry_delay_seconds = 1.0
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    told = read_status(crawl.job())
+    assert told["fetch_failures"] == asked[f"{SITE}3"] - 1 > 1 and told["visits_failed"]
+    assert any("failed or refused" in line for line in status_lines(told))
 
 
 @pytest.mark.parametrize("pages", [20, 26, 32])

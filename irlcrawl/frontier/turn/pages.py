@@ -128,6 +128,9 @@ class TurnPages:
         self._visited(rows.filter(answered), visits.take(told[asked[answered]]), done["reason"][asked[answered]])
         self._repeat(rows.filter(repeated), retries, now)
         failed = ~(answered | repeated)
+        self._count_reasons("retry_by_reason", done["reason"][asked[repeated]])
+        without = done["cls"][asked] == Class.FAILED
+        self._count_reasons("visits_failed_by_reason", done["reason"][asked[without]])
         self._fail(rows.filter(failed), done["reason"][asked[failed]], now)
         return mine
 
@@ -153,6 +156,13 @@ class TurnPages:
         if learnt.resting.found is not None:
             found[~learnt.gone] = learnt.resting.found == CHANGE
         self._learn(rows["host"], learnt.shape, learnt.days, found)
+
+    def _count_reasons(self, counter: str, reasons: NDArray[np.uint8]) -> None:
+        if len(reasons):
+            told = self._state.counters.setdefault(counter, {})
+            for number, count in zip(*np.unique(reasons, return_counts=True), strict=True):
+                name = Reason(number).name.lower()
+                told[name] = told.get(name, 0) + int(count)
 
     def _repeat(self, rows: Batch, retries: Batch, now: float) -> None:
         """After a passing failure: again when the worker said."""
