@@ -119,7 +119,7 @@ def request_and_response(
     """The two records of an exchange; the second one is a response with its payload, or a revisit. ValueError for a
     header that does not end."""
     payload_digest = payload_digest or digest(exchange.body)
-    request_id, response_id = _new_ids()
+    request_id, response_id = new_id(), new_id()
     shared = (
         f"WARC-Warcinfo-ID: {warcinfo_id}\r\nWARC-Target-URI: {uri(unit.url)}\r\nWARC-Date: {date(unit.start)}\r\n"
         + (f"WARC-IP-Address: {exchange.ip}\r\n" if exchange.ip and not is_stand_in(exchange.ip) else "")
@@ -229,16 +229,7 @@ def sha1_of(text: str) -> bytes:
 
 def new_id() -> str:
     """A random UUID (RFC 9562, version 4), as a URI."""
-    return _id_of(os.urandom(16).hex())
-
-
-def _new_ids() -> tuple[str, str]:
-    """Two of them, for a request and its response."""
-    digits = os.urandom(32).hex()
-    return _id_of(digits[:32]), _id_of(digits[32:])
-
-
-def _id_of(digits: str) -> str:
+    digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}>"
 
