@@ -623,6 +623,6 @@ def _facts(values: Answer, indent: str) -> Iterator[str]:
 
 def _figure(value: float) -> str:
     """A date, if it is one; else three digits of it."""
-    if 1e8 < value < 1e11:
+    if value > 1e8:
         return _date(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -89,18 +89,25 @@ def test_an_order_for_a_stopped_crawl_was_not_told_of(
     assert asked(crawl, f"{SITE}5")["stands"] == "done: fetched, http_error; put back, to be asked again"
 
 
-def test_a_page_that_was_visited_by_an_order_had_changed_at_its_visit_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    """So said `why` of pages that never changed, with figures of sixteen digits."""
+def told_after_an_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, pages: int
+) -> list[dict[str, object]]:
+    """Of eight pages that an order calls, when the crawl has fetched so many in all."""
     crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
     crawl.config.revisit.every_min_seconds = 86400.0 * 30
     assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
     crawl.job().config_file.write_text(to_toml(crawl.config))
     assert run("revisit", crawl.path, "a.test")[0] == ExitCode.DONE
-    crawl.config.limits.pages = 17
+    crawl.config.limits.pages = pages
     assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
-    told = [asked(crawl, f"{SITE}{page}") for page in range(8)]
+    return [asked(crawl, f"{SITE}{page}") for page in range(8)]
+
+
+def test_a_page_that_was_visited_by_an_order_had_changed_at_its_visit_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """So said `why` of pages that never changed, with figures of sixteen digits."""
+    told = told_after_an_order(tmp_path, monkeypatch, run, 17)
     steady = [one for one in told if one["visits"] == 2 and "change yes" not in "\n".join(lines(one))]
     assert len(steady) > 1 and not any(one["changed"] for one in steady)
     assert not [line for line in lines(steady[0]) if line != line.rstrip() or "000000" in line]
@@ -110,14 +117,7 @@ def test_why_of_a_page_whose_ordered_visit_waits_ended_in_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     """What an order is worth has no bound: it was taken for a date, and in JSON it was no number."""
-    crawl = crawl_of(tmp_path, changing(), monkeypatch, 9)
-    crawl.config.revisit.every_min_seconds = 86400.0 * 30
-    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
-    crawl.job().config_file.write_text(to_toml(crawl.config))
-    assert run("revisit", crawl.path, "a.test")[0] == ExitCode.DONE
-    crawl.config.limits.pages = 10
-    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
-    told = [asked(crawl, f"{SITE}{page}") for page in range(8)]
+    told = told_after_an_order(tmp_path, monkeypatch, run, 10)
     called = [one for one in told if one.get("worth_now", 0) is None]
     assert called
     for one in called:

@@ -54,7 +54,6 @@ _REFERENCE = re.compile(r"&(?:#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]
 _LINE = re.IGNORECASE | re.MULTILINE
 _ROBOTS_LINE = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE)
 _SITEMAP = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:urlset|sitemapindex)[\s>]")
-_URL_FIRST = re.compile(rb"\s{0,%d}+https?://[^\s<>\"]{1,%d}+\s" % (BLANKS_MAX, REFERENCE_BYTES_MAX), re.IGNORECASE)
 _BOM = b"\xef\xbb\xbf"
 _TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REFERENCE_BYTES_MAX, _LINE)
 
@@ -91,14 +90,9 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     if codec != "utf-8":
         body = yield from charset.recoding(body, codec)
     kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
-    if (
-        kind is None
-        and as_text
-        and (mime == "text/plain" or (mime in _UNTOLD and _URL_FIRST.match(_in_lines(body[:LOOK_BYTES]))))
-    ):
-        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX))
     if kind is None:
-        return None
+        is_text = mime == "text/plain" or (mime in _UNTOLD and is_url_list(body))
+        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if as_text and is_text else None
     if b"<!--" in body:
         body = yield from uncommented(body)
     elif len(body) > LARGE_BYTES:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from drum import Catalog, Damaged, Edits, Files
+from drum.files import Path as AnyPath
 
 import pytest
 
@@ -33,7 +34,7 @@ class Busy(Files):
         self.catalog.collect()
         self.left -= 1
 
-    def read(self, path: Path | str) -> bytes:  # type: ignore[override]
+    def read(self, path: AnyPath) -> bytes:
         data = super().read(path)
         if str(path) == self.catalog.log and self.left:
             self.commit()
