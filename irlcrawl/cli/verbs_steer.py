@@ -134,13 +134,15 @@ def revisit(args: argparse.Namespace) -> int:
         from drum import Files
         from drum.sectors import Sectors
 
+        from irlcrawl.ask.outcomes import entries_of
         from irlcrawl.ask.shown_state import shown_waiting
         from irlcrawl.crawl.orders import next_number, write
 
         nonlocal ordered
         number = next_number(job, catalog, Sectors())
         with shown_waiting(job, bar_for) as files:
-            ordered = write(Files(), path_of(number), number, order.rows(job, config, files))
+            rows = order.rows(job, config, lambda url: entries_of(job, url, bar_for, files), files)
+            ordered = write(Files(), path_of(number), number, rows)
         return f"ordered visits to {words.plural(ordered, 'page')}" if ordered else None
 
     running = hand_in(job, "revisit", [*args.what, *(f"--match={pattern}" for pattern in args.match)], make)

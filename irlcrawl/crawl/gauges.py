@@ -156,7 +156,7 @@ def _totals(state: CrawlState) -> dict[str, Any]:
         "resting_due": state.rests.next_due(),
         "resting_hosts": dict(counters.get("hosts_resting", {})),
         "pages": state.pages.rows,
-        "pages_due": state.pages.next_due(),
+        "pages_due": state.pages.next_due() if state.config.revisit.enabled else None,
         "pages_gone": ledger.gone,
         "visits_by_change": dict(counters.get("visits_by_change", {})),
         "visits_failed": counters.get("revisits_failed", 0),

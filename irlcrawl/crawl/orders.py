@@ -1,16 +1,15 @@
 """Pages that the operator wants visited now: chosen from what a crawl knows, and handed in as a harvest of the seeds'
 stream (its section `signals`), which a turn takes in like any other.
 
-A URL is found in the crawl log, by its index; a host's pages and those of a pattern among all pages between two visits,
-which are read once, forward. Whether a page still rests when the order comes, the drum `pages` knows
+A URL is found in the crawl log; a host's pages and those of a pattern among all pages between two visits, which are
+read once, forward. Whether a page still rests when the order comes, the drum `pages` knows
 (frontier/state/known_pages.py): an order for one that is on its way to a visit, or that is none, comes to nothing, so
 the same order may be given twice.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from drum import Batch, Catalog, Files, SegmentWriter
@@ -19,17 +18,23 @@ import numpy as np
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.rows import LINK, SIGNAL
+from irlcrawl.base.reasons import Reason
+from irlcrawl.base.rows import LINK, SIGNAL, Change
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.lists import told_by_re2
 from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import Reading
+from irlcrawl.revisit.visited import GONE_S
+from irlcrawl.terminal import words
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of
 from irlcrawl.worker.harvest.builder import Rows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import write_sections
+
+History = Callable[[bytes], Iterable[LogEntry]]
+"""Of a URL in stored form its lines in the crawl log, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +46,17 @@ class Order:
     hosts: tuple[bytes, ...] = ()
     patterns: tuple[str, ...] = ()
 
-    def rows(self, job: JobDir, config: Config, files: Files | None = None) -> Iterator[Batch]:
+    def rows(
+        self, job: JobDir, config: Config, history: History, files: Files | None = None
+    ) -> Iterator[Batch]:  # fmt: skip
         """SIGNAL rows, of each page one. A Python loop per URL of a page, where hosts or patterns are asked for.
-        ConfigError for a URL that was never fetched or is no page, and for a pattern that is none; Damaged, OSError."""
+        ConfigError for a URL that was never fetched or is no page (any more), and for a pattern that is none; Damaged,
+        OSError."""
         reading = Reading.open(job, files)
         if reading is None or not reading.begun:
             return
         if self.urls:
-            yield _now(self._named(reading, config))
+            yield _now(self._named(reading, config, history))
         if not self.hosts and not self.patterns:
             return
         chosen = self._chooses()
@@ -57,18 +65,20 @@ class Order:
             if mask.any():
                 yield _now(batch.filter(mask).select(LINK))
 
-    def _named(self, reading: Reading, config: Config) -> Batch:
+    def _named(self, reading: Reading, config: Config, history: History) -> Batch:
         context = Context(config, reading.seed, Scope(config.scope, config.site, []))
         rows = Rows(LINK)
-        log = os.fspath(reading.job.crawl_log)
         for url in dict.fromkeys(self.urls):
-            fetched = (e for e in log_parts.entries_of(reading.files, log, url) if e.outcome == "fetched")
-            entry = next(fetched, None)
+            lines = list(history(url))
+            entry = next((line for line in lines if line.outcome == "fetched"), None)
             if entry is None:
                 raise ConfigError(f"{url.decode()} was never fetched; irlcrawl why says where it stands")
             key, (site, host) = context.url_key(url), context.names(url)
-            if reading.catalog.get("price") is None or known_page(reading.known, key) is None:
+            known = known_page(reading.known, key) if reading.catalog.get("price") is not None else None
+            if known is None:
                 raise ConfigError(f"{url.decode()} is not visited again: {_no_page(entry)}")
+            if not known.label and (left := _left(lines)):
+                raise ConfigError(f"{url.decode()} is not visited again: {left}")
             rows.fresh.append((key, site, host, carried_of(entry), url))
         rows.pack()
         return rows.batches[0]
@@ -96,8 +106,23 @@ class Order:
 def _no_page(entry: LogEntry) -> str:
     """Why a URL whose first response was this one is no page."""
     if entry.reason == "ok":
-        return "it was fetched while revisit.enabled was false, or is gone or opted out since"
+        return "it was fetched while revisit.enabled was false"
     return f"it ended as {entry.reason.replace('_', ' ')} ({entry.status}); irlcrawl retry asks for such URLs again"
+
+
+def _left(lines: list[LogEntry]) -> str:
+    """Why a page that does not rest is visited no more, by its lines in the log; empty if it is on its way to a visit,
+    as pages are that were gone for less than a week."""
+    if lines[-1].reason == Reason.OPTED_OUT.name.lower():
+        return "its owner opted out"
+    gone, name = [], Change.GONE.name.lower()
+    for line in reversed(lines):
+        if line.outcome == "fetched" and (change := line.notes.get("change")) != Change.ERROR.name.lower():
+            if change != name:
+                break
+            gone.append(line.logged_ms)
+    over = gone and gone[0] - gone[-1] >= GONE_S * 1000
+    return f"it is gone: {lines[-1].status} for {words.duration((gone[0] - gone[-1]) / 1000)}" if over else ""
 
 
 def _now(rows: Batch) -> Batch:

@@ -54,7 +54,7 @@ FIELDS: dict[str, str] = {
     "resting_hosts": "hosts that failed when they were asked last, as of the last commit, by reason: dns (no address), "
     "connect, timeout, throttled, ...; no_robots (no robots.txt to be had); given_up -> count",
     "pages": "between two visits (revisit.enabled)",
-    "pages_due": "unix seconds: when the first of those is due; null when there are none",
+    "pages_due": "unix seconds: when the first of those is due; null when there are none, or revisit.enabled is false",
     "pages_gone": "that were 404 or 410 for a week of visits, or whose owner opted out, and that are visited no more",
     "visits_by_change": "of pages: first, not_modified, same, near, yes, gone, error -> count",
     "visits_failed": "of pages visited before, without a response or refused",
@@ -356,7 +356,9 @@ def _pages(values: Mapping[str, Any]) -> str:
     if not values["pages"]:
         return ""
     text = f"{words.plural(values['pages'], 'page')} between two visits"
-    if values["state"] in ALIVE:
+    if values["visit_price"] is None:
+        text += ", and none is visited again: revisit.enabled is false"
+    elif values["state"] in ALIVE:
         seconds = _until(values, "pages_due")
         text += f", the next is due in {words.duration(seconds)}" if seconds else ", some are due"
     elif values["pages_due"] is not None:  # when it is read, that may have passed

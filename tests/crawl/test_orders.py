@@ -11,6 +11,7 @@ from drum.sectors import Sectors
 
 import pytest
 
+from irlcrawl.ask.outcomes import entries_of
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import returns_name
@@ -20,7 +21,7 @@ from irlcrawl.crawl.returns import TAKEN
 from irlcrawl.frontier.state import formats
 from tests.cli.conftest import Run, run
 from tests.crawl.test_revisits import SITE, changing, crawl_of, findings, visits_in_log, visits_in_state
-from tests.crawl.virtual_crawl import Answer, Crawl
+from tests.crawl.virtual_crawl import START, Answer, Crawl
 
 __all__ = ["run"]
 
@@ -103,13 +104,41 @@ def test_an_order_for_a_page_of_before_revisits_said_that_visits_were_ordered(
     assert code == ExitCode.CONFIG and "it was fetched while revisit.enabled was false" in err
 
 
+@pytest.mark.parametrize("left", ["gone", "opted out"])
+def test_an_order_for_a_page_that_left_said_that_a_visit_was_ordered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, left: str
+) -> None:
+    """A page that is gone for less than a week is still visited, so it may be ordered."""
+    web = changing()
+    usual, day = web.moods["a.test"], 86400.0
+    web.moods["a.test"] = lambda url, now: (
+        Answer(410) if url.endswith("/3") and now > START + day and left == "gone" else usual(url, now)
+    )
+    crawl = crawl_of(tmp_path, web, monkeypatch, pages=10_000)
+    crawl.config.revisit.every_min_seconds, crawl.config.revisit.every_max_seconds = day / 2, day
+    crawl.config.limits.seconds = 5 * day
+    crawl.run(hours=24 * 20)
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    assert run("revisit", crawl.path, f"{SITE}3")[1].startswith("ordered visits to 1 page\n")
+    if left == "opted out":
+        crawl.config.scope.opt_out_file = str(tmp_path / "list")
+        (tmp_path / "list").write_text(f"url {SITE}3 2026-01-02 by letter\n")
+    crawl.config.limits.seconds = 15 * day
+    crawl.run(hours=24 * 20)
+    assert findings(crawl) == []
+    code, _, err = run("revisit", crawl.path, f"{SITE}3")
+    assert code == ExitCode.CONFIG
+    assert f"{SITE}3 is not visited again: " in err
+    assert ("it is gone: 410 for " if left == "gone" else "its owner opted out") in err
+
+
 def test_a_running_crawl_takes_an_order(crawl: Crawl) -> None:
     async def order(crawl: Crawl) -> None:
         await asyncio.sleep(100)
         job, files = JobDir(crawl.path), Sectors()
         catalog = formats.look(job.state)
         file = returns_name(os.getpid())
-        rows = Order(urls=(f"{SITE}4".encode(),)).rows(job, crawl.config)
+        rows = Order(urls=(f"{SITE}4".encode(),)).rows(job, crawl.config, lambda url: entries_of(job, url))
         assert write(Files(), str(job.state / file), next_number(job, catalog, files), rows) == 1
         assert crawl.loop is not None and crawl.loop.hand_in(file) == TAKEN
 

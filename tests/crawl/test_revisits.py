@@ -145,6 +145,8 @@ def test_a_crawl_goes_on_with_visits_switched_off_and_on(tmp_path: Path, monkeyp
     assert crawl.run(hours=24) == ExitCode.DONE
     before = visits_in_log(crawl)
     assert findings(crawl) == []
+    record = read_status(crawl.job())
+    assert record["pages"] == 9 and record["pages_due"] is None
     crawl.config.revisit.enabled, crawl.config.limits.pages = True, before.total() + 30
     assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
     assert visits_in_log(crawl).total() == before.total() + 30

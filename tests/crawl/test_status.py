@@ -77,12 +77,19 @@ def test_a_crawl_that_only_waits_says_until_when() -> None:
 
 def test_a_crawl_that_was_stopped_does_not_say_that_pages_are_due() -> None:
     """Of pages whose first visit was days away it said that some were due."""
-    record = status.complete({**RECORD, "pages": 15, "pages_due": 90_000.0, "updated": 3600.0})
+    record = status.complete({**RECORD, "pages": 15, "pages_due": 90_000.0, "updated": 3600.0, "visit_price": 1.0})
     assert "pages     15 pages between two visits, the next is due in 1 d 0 h" in status.lines(record)
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(90_000.0))
     stopped = status.lines({**record, "state": "interrupted"})
     assert f"pages     15 pages between two visits, the first is due at {day}" in stopped
     assert "pages     15 pages between two visits, some are due" in status.lines({**record, "updated": 90_001.0})
+
+
+def test_pages_that_are_visited_no_more_were_said_to_be_due() -> None:
+    record = status.complete({**RECORD, "pages": 15, "visit_price": None})
+    told = "pages     15 pages between two visits, and none is visited again: revisit.enabled is false"
+    assert told in status.lines(record)
+    assert told in status.lines({**record, "state": "interrupted"})
 
 
 def test_nothing_ends_a_crawl_that_is_over(job: JobDir) -> None:
