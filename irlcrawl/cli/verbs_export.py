@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import re
 import sys
 import tempfile
@@ -20,6 +19,8 @@ from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar, bar_for, reader_may_leave
 
 if TYPE_CHECKING:
+    from drum.files import Damaged
+
     from irlcrawl.export import dataset
     from irlcrawl.export.archives import Archive
     from irlcrawl.export.originals import Indexes
@@ -39,7 +40,7 @@ FORMATS = ("jsonl", "parquet", "cc", "webgraph")
 
 
 def export(args: argparse.Namespace) -> int:
-    """Run one export. ConfigError for an option that it does not take."""
+    """Run one export. ConfigError for an option that it does not take; Damaged if archives were left out."""
     names = {name for taken in OPTIONS.values() for name in taken}
     for name in sorted(names - OPTIONS[args.export]):
         if getattr(args, name) not in (None, False):
@@ -48,15 +49,28 @@ def export(args: argparse.Namespace) -> int:
     job = JobDir(args.job).require()
     _load(args)
     bar = bar_for(quiet=args.quiet)
+    damaged: list[Damaged] = []
     try:
         with reader_may_leave():
-            EXPORTS[args.export](job, args, bar)
+            EXPORTS[args.export](job, args, bar, damaged)
     except KeyboardInterrupt:
         bar.note(f"interrupted: {words.shown(_left(args))}")
         raise
     finally:
         bar.close()
+    if damaged:
+        raise _left_out(damaged)
     return ExitCode.DONE
+
+
+def _left_out(damaged: list[Damaged]) -> Damaged:
+    """One error for all archives that are damaged: the others were exported."""
+    from drum.files import Damaged
+
+    first, files = damaged[0], {error.file for error in damaged}
+    more = words.plural(len(files) - 1, "more damaged archive")
+    others = f", as {'was' if len(files) == 2 else 'were'} {more}" if len(files) > 1 else ""
+    return Damaged(first.file, first.offset, f"{first.what}; it was left out of the export{others}")
 
 
 def _load(args: argparse.Namespace) -> None:
@@ -103,7 +117,7 @@ def _note_open(bar: Bar, still_open: int) -> None:
         bar.note(f"{what} still written to and left out; export again when the crawl has closed them")
 
 
-def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
     from drum.files import Files
 
     from irlcrawl.export import cdxj, output
@@ -113,12 +127,12 @@ def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     archives, still_open = closed(job, files)
     _note_open(bar, still_open)
     with tempfile.TemporaryDirectory() as directory:
-        paths = cdxj.index(job, archives, directory, files, bar, _jobs(args))
+        paths = cdxj.index(job, archives, directory, files, bar, _jobs(args), damaged)
         with output.to(args.output) as stream:
-            stream.writelines(cdxj.all_lines(paths, directory))
+            stream.writelines(cdxj.all_lines(list(paths.values()), directory))
 
 
-def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+def _table(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
     """Pages, links or what is listed: into a directory, bit by bit; or all of them to standard output."""
     from drum.files import Files
 
@@ -128,19 +142,20 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     asked = pages.Asked(bool(args.text), bool(args.language), bool(args.crawl), bool(args.pdf), bool(args.originals))
     plan = dataset.Plan(args.export, args.format or formats.JSON_LINES, asked, args.crawl or "")
     archives, still_open = closed(job, Files())
-    with _indexes(job, archives, args, bar) as indexes:
+    with _indexes(job, archives, args, bar, damaged) as indexes:
         if args.output is None:
-            _stream(plan, archives, bar, indexes)
+            _stream(plan, archives, bar, damaged, indexes)
         else:
             with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
-                new = found.new(archives)
-                rows = found.add(new, bar, _jobs(args), indexes)
-            bar.note(f"{words.plural(rows, 'row')} of {words.plural(len(new), 'archive')} added to {args.output}")
+                done, rows = found.add(found.new(archives), bar, _jobs(args), damaged, indexes)
+            bar.note(f"{words.plural(rows, 'row')} of {words.plural(done, 'archive')} added to {args.output}")
     _note_open(bar, still_open)
 
 
 @contextlib.contextmanager
-def _indexes(job: JobDir, archives: list[Archive], args: argparse.Namespace, bar: Bar) -> Iterator[Indexes | None]:
+def _indexes(
+    job: JobDir, archives: list[Archive], args: argparse.Namespace, bar: Bar, damaged: list[Damaged]
+) -> Iterator[Indexes | None]:  # fmt: skip
     """The indexes of all archives, made where they are missing, if originals are asked for."""
     if not args.originals:
         yield None
@@ -151,22 +166,29 @@ def _indexes(job: JobDir, archives: list[Archive], args: argparse.Namespace, bar
     from irlcrawl.export.originals import Indexes
 
     with tempfile.TemporaryDirectory() as directory:
-        paths = cdxj.index(job, archives, directory, Files(), bar, _jobs(args))
-        yield Indexes(os.fspath(job.path), tuple(sorted({os.path.dirname(path) for path in paths})))
+        yield Indexes.of(job, cdxj.index(job, archives, directory, Files(), bar, _jobs(args), damaged))
 
 
-def _stream(plan: dataset.Plan, archives: list[Archive], bar: Bar, indexes: Indexes | None) -> None:
+def _stream(
+    plan: dataset.Plan, archives: list[Archive], bar: Bar, damaged: list[Damaged], indexes: Indexes | None
+) -> None:  # fmt: skip
+    """Of an archive that is damaged, the rows before the damage."""
+    from drum.files import Damaged
+
     from irlcrawl.export import dataset, formats
 
     bar.stage(f"export {plan.what}", sum(one.bytes for one in archives))
     names = [column.name for column in plan.columns]
     for archive in archives:
-        for _, row in dataset.rows(plan, archive, indexes):
-            sys.stdout.buffer.write(formats.json_line(names, row))
+        try:
+            for _, row in dataset.rows(plan, archive, indexes):
+                sys.stdout.buffer.write(formats.json_line(names, row))
+        except Damaged as error:
+            damaged.append(error)
         bar.read(archive.bytes)
 
 
-def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar, _: list[Damaged]) -> None:
     from irlcrawl.export import formats, hosts
     from irlcrawl.export.table import HOSTS
 
@@ -187,7 +209,7 @@ def _hosts(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
         bar.note(f"{words.plural(writer.rows, 'host')} in {args.output}")
 
 
-def _graph(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+def _graph(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
     from drum.files import Files
 
     from irlcrawl.export import dataset, formats, graph, pages
@@ -196,19 +218,21 @@ def _graph(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     archives, still_open = closed(job, Files())
     plan = dataset.Plan("graph", asked=pages.Asked(originals=bool(args.originals)), hosts=args.by == "host")
     with (
-        _indexes(job, archives, args, bar) as indexes,
+        _indexes(job, archives, args, bar, damaged) as indexes,
         contextlib.closing(dataset.Dataset.open(args.output, plan)) as found,
     ):
-        found.add(found.new(archives), bar, _jobs(args), indexes)
+        found.add(found.new(archives), bar, _jobs(args), damaged, indexes)
         edges = [dataset.edges_path(args.output, name) for name in found.exported]
-        with tempfile.TemporaryDirectory(dir=args.output) as directory:
+        with found.temporary() as directory:
             vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
     what = words.plural(vertices, args.by or "site")
     bar.note(f"{what} and {words.plural(total, 'edge')} in {args.output}")
+    if old := graph.of_other_formats(args.output, args.format or formats.JSON_LINES):
+        bar.note(f"{' and '.join(old)} are of an earlier export, in another --format, and were not written again")
     _note_open(bar, still_open)
 
 
-def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
+def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
     from drum.files import Files
 
     from irlcrawl.export import wacz
@@ -218,10 +242,10 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar) -> None:
     _note_open(bar, still_open)
     if packed := sum(archive.name.endswith(WARC_ZSTD) for archive in archives):
         bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only")
-    wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), args.title)
+    wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), damaged, args.title)
 
 
-EXPORTS: dict[str, Callable[[JobDir, argparse.Namespace, Bar], None]] = {
+EXPORTS: dict[str, Callable[[JobDir, argparse.Namespace, Bar, list[Damaged]], None]] = {
     "cdxj": _cdxj, "pages": _table, "links": _table, "listed": _table, "hosts": _hosts, "graph": _graph,
     "wacz": _wacz,
 }  # fmt: skip

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from drum.files import Files
+from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import cdxj_name, temporary
@@ -109,18 +109,22 @@ def _payload_digest(record: Record) -> str | None:
         return digest(record.block)
 
 
-def index(job: JobDir, archives: list[Archive], directory: str, files: Files, bar: Bar, jobs: int = 1) -> list[str]:
-    """The paths of the indexes of these archives, made where they are missing: in JOB/indexes, or in `directory` if JOB
-    cannot be written or is a snapshot. Damaged, OSError."""
+def index(
+    job: JobDir, archives: list[Archive], directory: str, files: Files, bar: Bar, jobs: int, damaged: list[Damaged]
+) -> dict[str, str]:  # fmt: skip
+    """archive -> path of its index, made where it is missing: in JOB/indexes, or in `directory` if JOB cannot be
+    written or is a snapshot. Archives that are damaged are left out, and `damaged` gets what is wrong with them.
+    OSError."""
     kept = os.fspath(job.indexes)
-    known = [path for one in archives if (path := _known(kept, one)) is not None]
-    missing = [one for one in archives if _known(kept, one) is None]
+    known = {one.name: path for one in archives if (path := _known(kept, one)) is not None}
+    missing = [one for one in archives if one.name not in known]
     target = kept if missing and not job.is_snapshot() and _writable(files, kept) else directory
-    bar.stage("index of archives", sum(one.bytes for one in missing))
-    for one, path in each(partial(_write, files, target), missing, jobs):
+    if missing:
+        bar.stage("index of archives", sum(one.bytes for one in missing))
+    for one, path in each(partial(_write, files, target), missing, jobs, damaged):
         bar.read(one.bytes)
-        known.append(path)
-    return sorted(known)
+        known[one.name] = path
+    return dict(sorted(known.items()))
 
 
 def _known(directory: str, archive: Archive) -> str | None:

@@ -2,8 +2,9 @@
 
 `export.state` in the directory says what was exported and how: a line of JSON first, then one for each archive whose
 file is whole. A torn last line counts for nothing. An archive that was changed since is exported anew; the file of one
-that was moved away stays. So an export that was interrupted goes on, and one that runs beside a crawl can be repeated
-for as long as the crawl runs. One export at a time writes there: it holds a lock on `export.state`.
+that was moved away stays; one that is damaged is left out, and tried again by the next export. So an export that was
+interrupted goes on, and one that runs beside a crawl can be repeated for as long as the crawl runs. One export at a
+time writes there: it holds a lock on `export.state`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any, BinaryIO, NamedTuple
 
-from drum.files import Files
+from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobError
 from irlcrawl.base.job_files import warc_stem
@@ -33,6 +35,8 @@ from irlcrawl.terminal.progress import Bar
 
 STATE = "export.state"
 VERSION = 3
+TEMPORARY = "unfinished-"
+"""Begins the names of directories for what lies between; a killed export leaves them to the next one."""
 
 
 class Plan(NamedTuple):
@@ -49,6 +53,19 @@ class Plan(NamedTuple):
         if self.what == "listed":
             return LISTED
         return LINKS if self.what == "links" else pages.columns(self.asked)
+
+    @classmethod
+    def told(cls, line: dict[str, Any]) -> Plan:
+        """The plan in the first line of a state. TypeError for what is none."""
+        values = {name: line[name] for name in cls._fields if name in line}
+        return cls(**{**values, "asked": pages.Asked(*values.get("asked", ()))})
+
+    def command(self) -> str:
+        """As a person asks for it."""
+        named = {"text": self.asked.text, "language": self.asked.language, "pdf": self.asked.pdf,
+                 "originals": self.asked.originals, "by host": self.hosts, f"crawl {self.crawl}": self.crawl,
+                 f"format {self.format}": self.format != JSON_LINES}  # fmt: skip
+        return " ".join(["export", self.what, *(f"--{name}" for name, given in named.items() if given)])
 
 
 def rows(plan: Plan, archive: Archive, indexes: Indexes | None = None) -> Iterator[tuple[str, Row]]:
@@ -88,7 +105,11 @@ class Dataset:
                     f"{directory}: holds other things; name a new directory, or that of an earlier export"
                 )
             os.makedirs(directory, exist_ok=True)
-        state = _locked(path)
+        state, alone = _locked(path)
+        if alone:
+            for name in os.listdir(directory):
+                if name.startswith(TEMPORARY):
+                    shutil.rmtree(os.path.join(directory, name))
         told = json.loads(json.dumps({"export": VERSION, **plan._asdict()}))
         before, *archives = [*_lines(path)] or [{}]
         if not archives and before.get("what") in (None, plan.what):  # what began here was killed, or failed at once
@@ -96,14 +117,19 @@ class Dataset:
             made = cls(directory, plan, state, {})
             made._append(told)
             return made
-        different = sorted(name for name in told if before.get(name) != told[name])
-        if different:
+        if before.get("export") != VERSION:
+            raise ConfigError(f"{directory}: made by another version of irlcrawl; export into another directory")
+        if before != told:
             raise ConfigError(
-                f"{directory}: made by an export with other options ({', '.join(different)}): "
-                "give the same ones, or export into another directory"
+                f"{directory}: made by `{Plan.told(before).command()}`, and this is `{plan.command()}`: "
+                "give the same options, or export into another directory"
             )
         known = {line["archive"]: (line["bytes"], line["modified_ns"]) for line in archives}
         return cls(directory, plan, state, known)
+
+    def temporary(self) -> tempfile.TemporaryDirectory[str]:
+        """A directory there for what lies between."""
+        return _temporary(self.directory)
 
     def close(self) -> None:
         """Let others write there."""
@@ -118,18 +144,21 @@ class Dataset:
         """Archives that are not exported as they are now."""
         return [one for one in archives if self._known.get(one.name) != (one.bytes, one.modified_ns)]
 
-    def add(self, archives: list[Archive], bar: Bar, jobs: int, indexes: Indexes | None = None) -> int:
-        """Export archives; returns how many rows they had. After an error those that are done stay. indexes: as in
-        `rows`. Damaged, OSError, JobError."""
+    def add(
+        self, archives: list[Archive], bar: Bar, jobs: int, damaged: list[Damaged], indexes: Indexes | None = None
+    ) -> tuple[int, int]:  # fmt: skip
+        """Export archives; returns how many were exported, and how many rows they had. After an error those that are
+        done stay. damaged: gets what is wrong with those that are left out. indexes: as in `rows`. OSError,
+        JobError."""
         bar.stage(f"export {self.plan.what}", sum(one.bytes for one in archives))
-        total = 0
-        for archive, made in each(partial(write, self.plan, self.directory, indexes), archives, jobs):
-            total += made
+        done = total = 0
+        for archive, made in each(partial(write, self.plan, self.directory, indexes), archives, jobs, damaged):
+            done, total = done + 1, total + made
             self._append({"archive": archive.name, "bytes": archive.bytes, "modified_ns": archive.modified_ns,
                           "rows": made})  # fmt: skip
             self._known[archive.name] = (archive.bytes, archive.modified_ns)
             bar.read(archive.bytes)
-        return total
+        return done, total
 
     def _append(self, line: dict[str, Any]) -> None:
         stream = self._state
@@ -143,8 +172,13 @@ class Dataset:
         os.fsync(stream.fileno())
 
 
-def _locked(path: str) -> BinaryIO:
-    """The state file, open to read and to append; no other process has it. JobError, OSError."""
+def _temporary(directory: str) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=directory)
+
+
+def _locked(path: str) -> tuple[BinaryIO, bool]:
+    """(the state file, open to read and to append, whether it is sure that no other process has it). JobError,
+    OSError."""
     stream = open(path, "ab+")  # noqa: SIM115
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,8 +188,8 @@ def _locked(path: str) -> BinaryIO:
             f"{os.path.dirname(path)}: another export writes there now; run this one when it has ended"
         ) from None
     except OSError:  # a file system without locks
-        pass
-    return stream
+        return stream, False
+    return stream, True
 
 
 def _lines(path: str) -> Iterator[dict[str, Any]]:
@@ -215,7 +249,7 @@ def edges_path(directory: str, archive: str) -> str:
 def _write_edges(plan: Plan, directory: str, archive: Archive, originals: Originals | None) -> int:
     """The distinct edges of one archive, sorted."""
     made = edges_path(directory, archive.name)
-    with tempfile.TemporaryDirectory(dir=directory) as temporary:
+    with _temporary(directory) as temporary:
         count = 0
         part = os.path.join(temporary, "edges")
         with open(part, "wb", buffering=1 << 20) as stream:

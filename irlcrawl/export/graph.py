@@ -21,7 +21,13 @@ from irlcrawl.export.sorted_lines import SortedLines, merged
 from irlcrawl.export.table import EDGES, VERTICES
 
 COMMON_CRAWL, WEBGRAPH = "cc", "webgraph"
-FORMATS = (JSON_LINES, PARQUET, COMMON_CRAWL, WEBGRAPH)
+FILES = {
+    JSON_LINES: (f"vertices.{JSON_LINES}", f"edges.{JSON_LINES}"),
+    PARQUET: (f"vertices.{PARQUET}", f"edges.{PARQUET}"),
+    COMMON_CRAWL: (f"vertices.txt{COMPRESSED}", f"edges.txt{COMPRESSED}"),
+    WEBGRAPH: ("graph.names", "graph.graph-txt"),
+}
+"""Of each format, the file of vertices and that of edges."""
 _DIGITS = 12
 _HOST = b"\t"
 """Begins what stands behind a site, if it is the name of one of its hosts (graph_edges.py)."""
@@ -51,8 +57,8 @@ def write(edges: list[str], directory: str, temporary: str, format_: str) -> tup
     elif format_ == WEBGRAPH:
         _webgraph(directory, vertices, numbered, count)
     else:
-        for table, columns, found in (("vertices", VERTICES, vertices), ("edges", EDGES, numbered)):
-            writer = open_file(os.path.join(directory, f"{table}.{format_}"), columns, format_)
+        for file, columns, found in zip(FILES[format_], (VERTICES, EDGES), (vertices, numbered)):
+            writer = open_file(os.path.join(directory, file), columns, format_)
             try:
                 for row in found:
                     writer.write(row)
@@ -61,6 +67,14 @@ def write(edges: list[str], directory: str, temporary: str, format_: str) -> tup
                 raise
             writer.close()
     return count, total
+
+
+def of_other_formats(directory: str, format_: str) -> list[str]:
+    """Files of graphs in a directory, in other formats than this one."""
+    return [
+        file for other, files in FILES.items() for file in files
+        if other != format_ and os.path.exists(os.path.join(directory, file))
+    ]  # fmt: skip
 
 
 def _number(
@@ -89,10 +103,11 @@ def _common_crawl(
     directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]], hosts: array[int]
 ) -> None:
     """hosts: of each vertex how many it has; 0: it is one."""
-    with whole_file(os.path.join(directory, f"vertices.txt{COMPRESSED}")) as stream, _gzip(stream) as packed:
+    of_vertices, of_edges = (os.path.join(directory, file) for file in FILES[COMMON_CRAWL])
+    with whole_file(of_vertices) as stream, _gzip(stream) as packed:
         for number, name, _, _ in vertices:
             packed.write((f"{number}\t{name}\t{hosts[number]}\n" if hosts[number] else f"{number}\t{name}\n").encode())
-    with whole_file(os.path.join(directory, f"edges.txt{COMPRESSED}")) as stream, _gzip(stream) as packed:
+    with whole_file(of_edges) as stream, _gzip(stream) as packed:
         for start, end in edges:
             packed.write(b"%d\t%d\n" % (start, end))
 
@@ -105,9 +120,10 @@ def _gzip(stream: BinaryIO) -> gzip.GzipFile:
 def _webgraph(
     directory: str, vertices: Iterator[tuple[int, str, int, int]], edges: Iterator[tuple[int, ...]], count: int
 ) -> None:
-    with whole_file(os.path.join(directory, "graph.names")) as stream:
+    of_vertices, of_edges = (os.path.join(directory, file) for file in FILES[WEBGRAPH])
+    with whole_file(of_vertices) as stream:
         stream.writelines(f"{name}\n".encode() for _, name, _, _ in vertices)
-    with whole_file(os.path.join(directory, "graph.graph-txt")) as stream:
+    with whole_file(of_edges) as stream:
         stream.write(b"%d\n" % count)
         edge = next(edges, None)
         for number in range(count):

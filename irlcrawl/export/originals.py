@@ -12,7 +12,7 @@ import mmap
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +35,11 @@ class Indexes(NamedTuple):
 
     job: str
     directories: tuple[str, ...]
+
+    @classmethod
+    def of(cls, job: JobDir, paths: Mapping[str, str]) -> Indexes:
+        """Of indexes that were made (cdxj.index)."""
+        return cls(os.fspath(job.path), tuple(sorted({os.path.dirname(path) for path in paths.values()})))
 
 
 class Originals:

@@ -9,7 +9,11 @@ import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from functools import partial
 from typing import TypeVar
+
+from drum.files import Damaged
 
 from irlcrawl.base.job import JobError
 
@@ -25,11 +29,30 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def each(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
+def each(
+    work: Callable[[T], R], items: Sequence[T], jobs: int, damaged: list[Damaged]
+) -> Generator[tuple[T, R], None, None]:  # fmt: skip
     """(item, work(item)) as they are done. With `jobs` of 1, or one item, all is done in this process. `work` is a
-    function of a module, or a partial of one. Raises what `work` raises; JobError if a process was killed. A caller
-    that stops taking items, or is interrupted, does not wait for the rest."""
-    jobs = min(jobs, len(items))
+    function of a module, or a partial of one. Items of which it says that they are Damaged are left out: what is wrong
+    with them is added to `damaged`. Raises what `work` raises else; JobError if a process was killed. A caller that
+    stops taking items, or is interrupted, does not wait for the rest."""
+    with closing(_tried(partial(_try, work), items, min(jobs, len(items)))) as tried:
+        for item, done in tried:
+            if isinstance(done, Damaged):
+                damaged.append(done)
+            else:
+                yield item, done
+
+
+def _try(work: Callable[[T], R], item: T) -> R | Damaged:
+    try:
+        return work(item)
+    except Damaged as error:
+        return error
+
+
+def _tried(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[tuple[T, R], None, None]:
+    """(item, work(item)) as they are done."""
     if jobs < 2:
         for item in items:
             yield item, work(item)

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import IO, Any, BinaryIO
 
-from drum.files import Files
+from drum.files import Damaged, Files
 
 from isal import igzip
 
@@ -76,18 +76,21 @@ class Package:
 
 
 def write(
-    job: JobDir, archives: list[Archive], path: str, bar: Bar, jobs: int, now: float, title: str | None = None
-) -> None:
-    """Write `path`, which gets its name when it is whole. Damaged, JobError, OSError."""
+    job: JobDir, archives: list[Archive], path: str, bar: Bar, jobs: int, now: float, damaged: list[Damaged],
+    title: str | None = None,
+) -> None:  # fmt: skip
+    """Write `path`, which gets its name when it is whole. Archives that are damaged are left out, and `damaged` gets
+    what is wrong with them. JobError, OSError."""
     files = Files()
     with tempfile.TemporaryDirectory() as directory, whole_file(path) as stream:
-        indexes = cdxj.index(job, archives, directory, files, bar, jobs)
-        kept = Indexes(os.fspath(job.path), tuple(sorted({os.path.dirname(path) for path in indexes})))
+        indexes = cdxj.index(job, archives, directory, files, bar, jobs, damaged)
+        originals = Originals(Indexes.of(job, indexes), files)
+        indexed = [one for one in archives if one.name in indexes]
         with closing(Package(stream, now)) as package:  # in any case before the stream, or zipfile complains
-            _indexes(package, cdxj.all_lines(indexes, directory), directory)
-            main = _pages(package, archives, files, bar, directory, Originals(kept, files))
-            bar.stage("archives", sum(one.bytes for one in archives))
-            for archive in archives:
+            whole, main = _pages(package, indexed, files, bar, directory, originals, damaged)
+            _indexes(package, cdxj.all_lines([indexes[one.name] for one in whole], directory), directory)
+            bar.stage("archives", sum(one.bytes for one in whole))
+            for archive in whole:
                 with open(archive.path, "rb") as source:
                     package.add(f"archive/{archive.name}", source, packed=False, bar=bar)
             _describe(package, now, title or job.path.name, main)
@@ -117,27 +120,47 @@ def _block(packed: BinaryIO, block: list[bytes]) -> bytes:
 
 
 def _pages(
-    package: Package, archives: list[Archive], files: Files, bar: Bar, directory: str, originals: Originals
-) -> dict[str, str]:
-    """Write both lists of pages; the first page that a person named."""
+    package: Package, archives: list[Archive], files: Files, bar: Bar, directory: str, originals: Originals,
+    damaged: list[Damaged],
+) -> tuple[list[Archive], dict[str, str]]:  # fmt: skip
+    """Write both lists of pages; (the archives that are whole, the first page that a person named)."""
     bar.stage("pages", sum(one.bytes for one in archives))
-    main: dict[str, str] = {}
+    whole, main = [], dict[str, str]()
     with open(os.path.join(directory, "named"), "w+b") as named, open(os.path.join(directory, "extra"), "w+b") as extra:
         named.write(_header("pages", "Pages"))
         for archive in archives:
-            for capture in captures(files, archive):
-                page = _page(capture, originals)
-                if page is not None:
-                    seed = _is_seed(capture)
-                    main = main or (page if seed else {})
-                    if not seed and not extra.tell():
-                        extra.write(_header("extra-pages", "Extra Pages"))
-                    (named if seed else extra).write(json.dumps(page).encode() + b"\n")
+            before = named.tell(), extra.tell()
+            try:
+                first = _list_pages(files, archive, originals, named, extra)
+            except Damaged as error:
+                damaged.append(error)
+                for stream, at in zip((named, extra), before):
+                    stream.seek(at)
+                    stream.truncate()
+                continue
+            whole.append(archive)
+            main = main or first
             bar.read(archive.bytes)
         package.add("pages/pages.jsonl", named, packed=True)
         if extra.tell():
             package.add("pages/extraPages.jsonl", extra, packed=True)
-    return main
+    return whole, main
+
+
+def _list_pages(
+    files: Files, archive: Archive, originals: Originals, named: BinaryIO, extra: BinaryIO
+) -> dict[str, str]:  # fmt: skip
+    """Write the pages of an archive; the first one that a person named. Damaged."""
+    first: dict[str, str] = {}
+    for capture in captures(files, archive):
+        page = _page(capture, originals)
+        if page is not None:
+            seed = _is_seed(capture)
+            first = first or (page if seed else {})
+            if not seed and not extra.tell():
+                extra.write(_header("extra-pages", "Extra Pages"))
+            (named if seed else extra).write(json.dumps(page).encode() + b"\n")
+    return first
 
 
 def _header(name: str, title: str) -> bytes:

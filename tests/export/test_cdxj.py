@@ -116,18 +116,19 @@ def test_nothing_is_written_into_a_snapshot(job: JobDir, run: Run) -> None:
     assert len(run("export", "cdxj", job.path)[1].splitlines()) == 15 and not job.indexes.exists()
 
 
-def test_a_damaged_archive_is_named(job: JobDir, run: Run) -> None:
-    first = min(job.warcs.iterdir())
-    first.write_bytes(first.read_bytes()[:-9])
-    out = job.path.parent / "all.cdxj"
-    code, _, err = run("export", "cdxj", job.path, "-o", out)
-    assert (
-        code == ExitCode.DAMAGED
-        and str(first) in err
-        and "move this one away" in err
-        and "--repair" not in err
-        and not list(out.parent.glob("all*"))
-    )
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_damaged_archive_is_named_and_left_out(job: JobDir, run: Run, jobs: int) -> None:
+    """One kept all others from being exported."""
+    archives = sorted(job.warcs.iterdir())
+    for one in archives[:2]:
+        one.write_bytes(one.read_bytes()[:-9])
+    code, out, err = run("export", "cdxj", job.path, "--jobs", jobs, "--quiet")
+    assert code == ExitCode.DAMAGED and any(str(one) in err for one in archives[:2])
+    assert "it was left out of the export, as was 1 more damaged archive; to check all of it" in err
+    assert "move this one away" in err and "--repair" not in err
+    for one in archives[:2]:
+        one.unlink()
+    assert run("export", "cdxj", job.path) == (ExitCode.DONE, out, "") and len(out.splitlines()) > 1
 
 
 @pytest.mark.parametrize("words", [["cdxj"], ["nothing", "job"], ["cdxj", "job", "--jobs", "0"]])
@@ -163,7 +164,7 @@ def test_more_files_than_are_merged_at_a_time(tmp_path: Path, monkeypatch: pytes
 
 
 def test_work_in_processes_is_the_same_work() -> None:
-    assert sorted(each(abs, [-3, 1, -2], jobs=2)) == sorted(each(abs, [-3, 1, -2], jobs=1))
+    assert sorted(each(abs, [-3, 1, -2], 2, [])) == sorted(each(abs, [-3, 1, -2], 1, []))
 
 
 def wait_unless_first(number: int) -> int:
@@ -174,7 +175,7 @@ def wait_unless_first(number: int) -> int:
 
 def test_an_interrupted_export_does_not_wait_for_its_processes() -> None:
     """It waited until the archives at hand were read, which may take minutes."""
-    work = each(wait_unless_first, [0, 1, 2], jobs=2)
+    work = each(wait_unless_first, [0, 1, 2], 2, [])
     assert next(work) == (0, 0)
     work.close()
     assert not multiprocessing.active_children()

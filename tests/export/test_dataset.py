@@ -47,6 +47,10 @@ def rows_in(directory: Path) -> list[dict[str, object]]:
     return [json.loads(line) for path in sorted(directory.rglob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
+def rows_in_text(text: str) -> list[str]:
+    return [str(json.loads(line)) for line in text.splitlines()]
+
+
 def test_a_row_of_pages(job: JobDir, run: Run, tmp_path: Path) -> None:
     assert run("export", "pages", job.path, "-o", tmp_path / "out")[0] == ExitCode.DONE
     rows = {str(row["url"]): row for row in rows_in(tmp_path / "out")}
@@ -153,7 +157,9 @@ def test_an_export_that_is_interrupted_goes_on(
     code, _, err = run("export", "pages", job.path, "-o", out, "--jobs", jobs)
     assert code == ExitCode.DAMAGED and str(broken) in err
     assert not list(out.glob("*s0002*.jsonl")), "nothing half made has its name"
-    assert jobs > 1 or len(list(out.iterdir())) == 2, "the state and the archive that was whole"
+    assert len(list(out.iterdir())) == 2, "the state and the archive that is whole"
+    code, streamed, _ = run("export", "pages", job.path)
+    assert code == ExitCode.DAMAGED and set(rows_in_text(streamed)) >= set(map(str, rows_in(out)))
     broken.write_bytes(kept)
     with open(out / dataset.STATE, "ab") as stream:
         stream.write(b'{"archive": "tor')  # killed while it was written
@@ -350,8 +356,32 @@ def test_a_wrong_command_line(
 
 def test_another_export_into_the_same_directory_is_refused(job: JobDir, run: Run, tmp_path: Path) -> None:
     run("export", "pages", job.path, "-o", tmp_path / "out")
-    code, _, err = run("export", "links", job.path, "-o", tmp_path / "out")
-    assert code == ExitCode.CONFIG and "other options (what)" in err
+    code, _, err = run("export", "links", job.path, "-o", tmp_path / "out", "--format", "parquet")
+    assert code == ExitCode.CONFIG
+    assert "made by `export pages`, and this is `export links --format parquet`: give the same options" in err
+    run("export", "graph", job.path, "-o", tmp_path / "graph", "--by", "host")
+    code, _, err = run("export", "graph", job.path, "-o", tmp_path / "graph")
+    assert code == ExitCode.CONFIG and "made by `export graph --by host`, and this is `export graph`" in err
+    state = tmp_path / "out" / dataset.STATE
+    state.write_bytes(state.read_bytes().replace(b'"export": 3', b'"export": 2'))
+    code, _, err = run("export", "pages", job.path, "-o", tmp_path / "out")
+    assert code == ExitCode.CONFIG and "made by another version of irlcrawl" in err
+
+
+def test_what_a_killed_export_of_a_graph_left_stayed(job: JobDir, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("export", "graph", job.path, "-o", out)
+    (out / f"{dataset.TEMPORARY}x").mkdir()
+    (out / f"{dataset.TEMPORARY}x" / "edges").touch()
+    assert run("export", "graph", job.path, "-o", out)[0] == ExitCode.DONE
+    assert not list(out.glob(f"{dataset.TEMPORARY}*")) and not list(out.glob("tmp*"))
+
+
+def test_a_graph_in_an_earlier_format_was_left_as_it_was_unsaid(job: JobDir, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert "earlier export" not in run("export", "graph", job.path, "-o", out, "--format", "cc")[2]
+    told = run("export", "graph", job.path, "-o", out)[2]
+    assert "vertices.txt.gz and edges.txt.gz are of an earlier export, in another --format" in told
 
 
 @pytest.mark.parametrize(

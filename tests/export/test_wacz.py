@@ -6,6 +6,7 @@ import gc
 import gzip
 import hashlib
 import json
+import os
 import struct
 import sys
 import zipfile
@@ -92,11 +93,28 @@ def test_the_index_has_every_capture(package: zipfile.ZipFile, job: JobDir, run:
     assert text.decode() == run("export", "cdxj", job.path)[1] and len(blocks) == 3
 
 
-def test_nothing_is_left_of_one_that_failed(job: JobDir, run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_damaged_archive_is_left_out(job: JobDir, run: Run, tmp_path: Path, indexed: bool) -> None:
+    """One kept all others from being exported."""
     broken = max(job.warcs.iterdir())
+    whole = sorted(one.name for one in job.warcs.iterdir() if one != broken)
+    if indexed:
+        run("export", "cdxj", job.path)
+    kept = broken.stat()
     broken.write_bytes(broken.read_bytes()[:-9])
-    assert run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")[0] == ExitCode.DAMAGED
-    assert not list(tmp_path.glob("x.wacz*"))
+    os.utime(broken, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    code, _, err = run("export", "wacz", job.path, "-o", tmp_path / "x.wacz")
+    assert code == ExitCode.DAMAGED and str(broken) in err and "it was left out of the export" in err
+    with zipfile.ZipFile(tmp_path / "x.wacz") as package:
+        names = sorted(name.removeprefix("archive/") for name in package.namelist() if name.startswith("archive/"))
+        index = gzip.decompress(package.read("indexes/index.cdx.gz"))
+    assert names == whole and broken.name.encode() not in index and whole[0].encode() in index
+    broken.unlink()
+    assert run("export", "wacz", job.path, "-o", tmp_path / "y.wacz")[0] == ExitCode.DONE
+    with zipfile.ZipFile(tmp_path / "x.wacz") as first, zipfile.ZipFile(tmp_path / "y.wacz") as second:
+        assert {name: first.read(name) for name in first.namelist() if name.startswith("pages/")} == (
+            {name: second.read(name) for name in second.namelist() if name.startswith("pages/")}
+        )
     assert run("export", "wacz", job.path)[0] == ExitCode.CONFIG
 
 
