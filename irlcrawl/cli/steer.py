@@ -53,7 +53,8 @@ def _tell(path: str, verb: str, answer: dict[str, Any], running: bool) -> int:
         for line in answer["changed"]:
             print(words.shown(line))
         if not answer["changed"]:
-            print("nothing changed: it was so already")
+            unread = verb == "reload" and not running
+            print("irlcrawl.toml is read when the crawl goes on" if unread else "nothing changed: it was so already")
             return ExitCode.DONE
         go_on = "crawl" if verb == "pause" else "resume"  # which would end the pause
         print("the crawl goes on with it within seconds" if running else f"go on:     {command(go_on, path)}")

@@ -123,7 +123,8 @@ def _block(config: Config, arguments: list[str]) -> list[str]:
     for name in names:
         config.site.setdefault(name, Site()).block = True
     config.scope.block += [pattern for pattern in patterns if pattern not in config.scope.block]
-    return ["nothing more is requested of it; URLs that wait are excluded (blocked), and links to it from now on, too"]
+    told = "nothing more is requested of it; URLs that wait are excluded (blocked), and links to it from now on, too"
+    return [told, *(["pages that were visited stay, and are not visited meanwhile"] if config.revisit.enabled else [])]
 
 
 def _unblock(config: Config, arguments: list[str]) -> list[str]:

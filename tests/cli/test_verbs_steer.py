@@ -38,6 +38,7 @@ def test_a_verb_says_what_it_changed_and_what_to_do_next(ended: Crawl, run: Run)
         "",
     )
     assert run("block", job, "example.org")[1] == "nothing changed: it was so already\n"
+    assert run("set", job)[1] == "irlcrawl.toml is read when the crawl goes on\n", "it said that nothing changed"
     code, out, _ = run("unblock", job, "example.org")
     assert code == 0 and f"irlcrawl retry {job} --reason blocked --host example.org" in out
     code, out, err = run("set", job, "politeness.gap_host_secs=1")
@@ -45,11 +46,13 @@ def test_a_verb_says_what_it_changed_and_what_to_do_next(ended: Crawl, run: Run)
     assert run("pause", job)[0] == 0 and "the whole crawl since" in run("status", job)[1]
     code, out, _ = run("report", job, "--steering", "--json")
     told = [json.loads(line) for line in out.splitlines()]
-    assert [one["verb"] for one in told] == ["block", "block", "unblock", "set", "pause"]
-    assert told[1]["result"] == "nothing changed" and told[3]["result"].startswith(
+    assert [one["verb"] for one in told] == ["block", "block", "reload", "unblock", "set", "pause"]
+    assert told[1]["result"] == "nothing changed" and told[4]["result"].startswith(
         "refused: -s politeness.gap_host_secs"
     )
     assert run("report", job, "--steering", "--top", "1")[1].count("\n") == 1
+    run("set", job, "revisit.enabled=true")
+    assert run("block", job, "b.example")[1].endswith("pages that were visited stay, and are not visited meanwhile\n")
 
 
 def test_resume_ends_a_pause_of_the_whole_crawl(ended: Crawl, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
