@@ -9,6 +9,7 @@ robots.py        robots.txt by RFC 9309: groups, rules, and what an answer witho
 wishes.py        what owners say about the use of their pages: headers, meta elements, robots.txt
 tdmrep.py        tdmrep.json of a host, as lines beside its robots.txt
 opt_out.py       which URLs their owners want left alone
+media_type.py    what a Content-Type names
 coding.py        undoing Content-Encoding within a bound
 damaged.py       what a damaged stream still holds
 retry_after.py   Retry-After in seconds, as the worker reads it and the audit checks it

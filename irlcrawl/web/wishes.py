@@ -26,6 +26,8 @@ LABEL_CHARS = 64
 """A preference with a longer label is none."""
 POLICY_CHARS = 300
 """Characters of a tdm-policy that are recorded."""
+DATE_WORDS_MAX = 8
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 SAID_PLAINLY = frozenset((
     "noindex", "nofollow", "noarchive", "nocache", "nosnippet", "noimageindex", "noai", "noimageai",
@@ -77,13 +79,18 @@ def of_robots(values: Iterable[str], names: Collection[str]) -> set[str]:
 
 
 def _date(text: str) -> str:
-    """A date in any of the spellings that are used, and perhaps more behind it, as ISO 8601 in UTC."""
-    parts = text.strip().split(",")
-    for count in range(min(len(parts), 3), 0, -1):
-        part = ",".join(parts[:count]).strip()
-        for read in (datetime.fromisoformat, parsedate_to_datetime):
+    """A date in any of the spellings that are used, and perhaps more behind it, as ISO 8601 in UTC. A day without a
+    time means its beginning."""
+    parts = text.replace(",", " ").split(maxsplit=DATE_WORDS_MAX)[:DATE_WORDS_MAX]
+    if parts and parts[0][:3].lower() in _DAYS:
+        del parts[0]
+    for count in range(len(parts), 0, -1):
+        part = " ".join(parts[:count])
+        for read, written in (
+            (datetime.fromisoformat, part), (parsedate_to_datetime, part), (parsedate_to_datetime, f"{part} 00:00:00 +0000"),
+        ):  # fmt: skip
             try:
-                at = read(part)
+                at = read(written)
             except (ValueError, TypeError, IndexError, OverflowError):  # the second one raises what it meets
                 continue
             at = at.replace(tzinfo=UTC) if at.tzinfo is None else at

@@ -18,6 +18,7 @@ import orjson
 from irlcrawl.base.rows import Carried
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.web.coding import decoding
+from irlcrawl.web.media_type import essence
 from irlcrawl.worker.archive.known import Known
 
 TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
@@ -205,8 +206,7 @@ class Exchange:
     def mime(self) -> str:
         """The essence of Content-Type in lower case, `type/subtype`; empty without one."""
         if self._mime is None:
-            value = self.value(b"content-type") or b""
-            self._mime = value.split(b";", 1)[0].split(b",", 1)[0].strip().lower().decode("latin-1")
+            self._mime = essence((self.value(b"content-type") or b"").decode("latin-1"))
         return self._mime
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 
+from irlcrawl.base.steps import at_once
 from irlcrawl.config.keys import Config
 from irlcrawl.web import wishes
 from irlcrawl.web.robots import Rules, product_token
 from irlcrawl.worker.archive.unit import Exchange
-from irlcrawl.worker.page.links import HTML_TYPES, is_html
-from irlcrawl.worker.page.metas import named
+from irlcrawl.worker.page import charset
+from irlcrawl.worker.page.links import HTML_TYPES, closed, is_html
+from irlcrawl.worker.page.metas import HEAD_BYTES_MAX, named
 
 _log = logging.getLogger(__name__)
+_WIDE_BYTES = 64
+"""Of a page in UTF-16 so many have a zero among them, for it begins with markup."""
 
 
 class Wishes:
@@ -39,7 +43,7 @@ class Wishes:
         if exchange.body and (not mime or mime in HTML_TYPES) and 200 <= exchange.status < 300:
             body, _ = exchange.decoded(self._decoded_bytes_max)
             if is_html(body, mime):
-                for name, content in named(body, self._metas):
+                for name, content in named(_plain(body, exchange), self._metas):
                     found |= wishes.of_meta(name, content, self._agents)
         if rules is not None:
             found |= rules.wishes_for(exchange.url)
@@ -52,3 +56,11 @@ class Wishes:
     def withhold(self, said: wishes.Wishes, exchange: Exchange, now: float) -> bool:
         """Whether the body is not to be stored. now: unix seconds."""
         return bool(said and self._obeyed) and wishes.withheld(said, self._obeyed, exchange.mime, now)
+
+
+def _plain(page: bytes, exchange: Exchange) -> bytes:
+    """A page whose markup is ASCII, and that HTML's rules read; of one in UTF-16, or in XHTML, the beginning."""
+    if b"\0" in page[:_WIDE_BYTES]:
+        codec = charset.sniff(page, (exchange.value(b"content-type") or b"").decode("latin-1"))
+        page = at_once(charset.recoding(page[: 2 * HEAD_BYTES_MAX], codec))
+    return at_once(closed(page[:HEAD_BYTES_MAX])) if "xhtml" in exchange.mime else page

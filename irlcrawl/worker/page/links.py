@@ -21,6 +21,7 @@ from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
 from irlcrawl.web import wishes
+from irlcrawl.web.media_type import essence
 from irlcrawl.worker.page import charset, scan
 
 MARKUP_BYTES_MAX = 16 << 20
@@ -140,7 +141,7 @@ def reading(body: bytes, codec: str, content_type: str, params: config.Page, pro
     page.partly = len(body) > MARKUP_BYTES_MAX
     if kind == "html":
         xhtml = "xhtml" in content_type.lower()
-        yield from page.read((yield from _closed(markup)) if xhtml else markup)
+        yield from page.read((yield from closed(markup)) if xhtml else markup)
     if params.scripts:
         yield from page.read_scripts(_script_texts(markup) if kind == "html" else [markup])
     return page
@@ -152,7 +153,7 @@ def is_html(body: bytes, content_type: str) -> bool:
 
 
 def _kind(body: bytes, content_type: str) -> str | None:
-    mime = content_type.partition(";")[0].partition(",")[0].strip().lower()  # two headers joined into one: the first
+    mime = essence(content_type)
     if mime in HTML_TYPES or (not mime and _LOOKS_LIKE_HTML.match(body)):
         return "html"
     return "script" if mime in SCRIPT_TYPES else None
@@ -171,17 +172,17 @@ _RAW_TEXT_SELF_CLOSED = re.compile(
 )
 
 
-def _closed(markup: bytes) -> Steps[bytes]:
+def closed(markup: bytes) -> Steps[bytes]:
     """XHTML may write `<script src="x"/>`, which an HTML parser takes for a script without end."""
-    closed: list[bytes] = []
+    parts: list[bytes] = []
     start = 0
     while start < len(markup):
         end = markup.find(b"<", start + scan.WINDOW_BYTES)  # no such tag has another `<` in it
         end = len(markup) if end < 0 else end
-        closed.append(_RAW_TEXT_SELF_CLOSED.sub(rb"<\1\2></\1>", markup[start:end]))
+        parts.append(_RAW_TEXT_SELF_CLOSED.sub(rb"<\1\2></\1>", markup[start:end]))
         start = end
         yield
-    return b"".join(closed)
+    return b"".join(parts)
 
 
 class References:

@@ -15,13 +15,13 @@ from irlcrawl.worker.page import scan
 
 HEAD_BYTES_MAX = 128 << 10
 """Bytes looked at of a page whose head is longer, or ends by no `</head`."""
+FALSE_ENDS_MAX = 8
+_HIDING = ((b"<script", b"</script"), (b"<!--", b"-->"))
 
 
 def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """(name in lower case, content) of each in `body` (content-decoded HTML), in order. names: in lower case."""
-    end = body.find(b"</head", 0, HEAD_BYTES_MAX)
-    if end < 0:
-        end = min(len(body), HEAD_BYTES_MAX)
+    end = _end_of_head(body)
     if _with_one_of(names).search(body, 0, end) is None:
         return
     for element in scan.elements(body[:end]):
@@ -29,6 +29,16 @@ def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             name = (element.attrs.get("name") or "").strip().lower()
             if name in names:
                 yield name, element.attrs.get("content") or ""
+
+
+def _end_of_head(body: bytes) -> int:
+    """Where the head ends: a `</head` in a script or a comment does not end it."""
+    end = body.find(b"</head", 0, HEAD_BYTES_MAX)
+    for _ in range(FALSE_ENDS_MAX):
+        if end < 0 or not any(body.rfind(opens, 0, end) > body.rfind(ends, 0, end) for opens, ends in _HIDING):
+            break
+        end = body.find(b"</head", end + 1, HEAD_BYTES_MAX)
+    return end if end >= 0 else min(len(body), HEAD_BYTES_MAX)
 
 
 @lru_cache(maxsize=8)

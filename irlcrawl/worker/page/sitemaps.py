@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.web.coding import decoding
+from irlcrawl.web.media_type import essence
 from irlcrawl.worker.page import charset
 
 LINKS_MAX = 50_000
@@ -81,7 +82,7 @@ def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[l
 
 def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[tuple[list[bytes], int] | None]:
     """listed(), in steps."""
-    mime = content_type.partition(";")[0].strip().lower()
+    mime = essence(content_type)
     if not (mime in _UNTOLD or mime == "text/plain" or _is_xml(mime) or (as_text and _says_sitemap(body))):
         return None
     codec = charset.sniff(body, content_type)

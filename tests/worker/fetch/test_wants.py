@@ -26,7 +26,7 @@ __all__ = ["client"]  # the fixture: both clients
         (["text/html"], "text/plain", False), (["text/*"], "text/plain", True), (["*/*+xml"], "image/svg+xml", True),
         (["!video/*"], "video/mp4", False), (["!video/*"], "text/html", True), (["text/html"], "", True),
         (["!text/css", "text/*"], "text/css", False), (["!text/css", "text/*"], "text/csv", True),
-        (["!text/css", "text/*"], "image/png", False), (["text/html"], "html", False), ([], "video/mp4", True),
+        (["!text/css", "text/*"], "image/png", False), (["text/html"], "html", True), ([], "video/mp4", True),
         (["text/x.y"], "text/xzy", False),
     ],
 )  # fmt: skip

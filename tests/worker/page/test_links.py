@@ -297,7 +297,7 @@ def test_a_megabyte_of_link_header(piece: str) -> None:
         ("text/plain", b"<a href=x>", 0),
         ("application/pdf", b"<a href=x>", 0),
         ("application/xml", b"<a href='x'/>", 0),
-        ("nonsense", b"<a href=x>", 0),
+        ("nonsense", b"<a href=x>", 1),  # as without a type
         (";", b"<html><a href=x>", 1),
     ],
 )

@@ -22,6 +22,9 @@ NAMES = ("robots", "testbot", "tdm-reservation")
         (b'<head><script>s = \'<meta name="robots" content="noai">\'</script></head>', []),
         (b'<head><title>x</title></head><body><meta name="robots" content="noai">', []),
         (b'<meta property="robots" content="noai">', []),
+        (b'<head><script>s = "</head>"</script><meta name="robots" content="noai"></head>', [("robots", "noai")]),
+        (b'<head><!-- </head> --><meta name="robots" content="noai"></head>', [("robots", "noai")]),
+        (b'<head><script></script></head><meta name="robots" content="noai"></head>', []),
         (b"", []),
     ],
 )  # fmt: skip
