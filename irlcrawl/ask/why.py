@@ -155,7 +155,7 @@ class _Question:
         except (Unavailable, OSError):
             return {}
         config = self._reading.config
-        for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max):
+        for entry in entries.of_list(body, content_type, via.encode(), config.fetch.decoded_bytes_max, Source.SITEMAP):
             if self._url in (entry.url, self._spelling.of(entry.url)):
                 said = entry._asdict()
                 return {"listed": {name: said[name] for name in ("lastmod", "priority", "changefreq") if said[name]}}
@@ -307,7 +307,7 @@ class _Question:
     def _opt_out(self) -> Answer:
         """The line of the opt-out list that names the URL."""
         try:
-            opt_outs = OptOutFile(self._reading.config.scope.opt_out_file).latest()
+            opt_outs = OptOutFile.of_crawl(self._reading.config).latest()
         except ConfigError as error:
             return {"opt_out": f"unknown: {error}"}
         line = opt_outs.of(self._url) if opt_outs is not None else None

@@ -176,11 +176,15 @@ def verify(args: argparse.Namespace) -> int:
 
 def takedown(args: argparse.Namespace) -> int:
     """Take what is stored of some URLs out of a crawl that does not run. FAILED where an archive is away."""
+    from irlcrawl.config.toml import load_stored
     from irlcrawl.upkeep.takedown import Takedown, told
     from irlcrawl.web.opt_out import OptOuts
+    from irlcrawl.web.spelling import Spelling
 
     job, now = JobDir(args.job).require(), time.time()
-    opt_outs = OptOuts(_named(args, time.strftime("%Y-%m-%d", time.gmtime(now))))
+    config = load_stored(job.config_file)
+    spelling = Spelling(config.urls, config.site, config.url_rule)
+    opt_outs = OptOuts(_named(args, time.strftime("%Y-%m-%d", time.gmtime(now))), spelling.of)
     bar = bar_for(quiet=args.quiet)
     work = Takedown(job, opt_outs, args.reason or "", now, bar)
     if args.dry_run:

@@ -3,8 +3,10 @@ of the page, as it was written (worker/page/entries.py)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
+from irlcrawl.base.rows import Source
 from irlcrawl.export.archives import Capture
 from irlcrawl.export.pages import DECODED_BYTES_MAX
 from irlcrawl.export.table import Row
@@ -20,5 +22,7 @@ def rows_of(capture: Capture) -> Iterator[Row]:
     content_type = (exchange.value(b"content-type") or b"").decode("latin-1")
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
     date = capture.record.fields.get("warc-date")
-    for entry in entries.of_list(body, content_type, capture.url.encode(), DECODED_BYTES_MAX):
+    unit = capture.record.unit
+    source = json.loads(unit).get("source", Source.LINK) if unit is not None else Source.LINK
+    for entry in entries.of_list(body, content_type, capture.url.encode(), DECODED_BYTES_MAX, source):
         yield entry.url.decode(), capture.url, *entry[1:], date

@@ -298,6 +298,8 @@ def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     """Say what was done; whether that is all there was to do."""
     records, lines = words.plural(takedown.records, "record"), words.plural(takedown.lines, "line")
     say(f"taken down: {records}, {lines} of the crawl log")
+    if not takedown.lines and not takedown.away:
+        say("nothing of what was named is stored here, or it was taken down before")
     for name, away in takedown.away.items():
         what = words.plural(away, "record")
         say(f"NOT taken down: {what} in {name}, which is away; put it back and run the command again")

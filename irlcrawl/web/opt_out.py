@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import re2
 
 from irlcrawl.base.url import split
-from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.lists import OptOut, opt_outs
 from irlcrawl.web.scope import PATTERN_MEMORY_BYTES, any_of
+from irlcrawl.web.spelling import Spelling
 
 _log = logging.getLogger("irlcrawl.opt_out")
+
+
+Spelled = Callable[[bytes], bytes]
+"""How a crawl spells a URL in stored form (spelling.py). A list names pages as their owners do."""
 
 
 class OptOuts:
     """The lines of a list. Never changes, so any thread may ask it."""
 
-    def __init__(self, lines: Iterable[OptOut]) -> None:
+    def __init__(self, lines: Iterable[OptOut], spelled: Spelled = lambda url: url) -> None:
         lines = list(lines)
         self._hosts = {_bare(line.what): line for line in reversed(lines) if line.kind == "host"}
         self._sites = {line.what.rstrip("."): line for line in reversed(lines) if line.kind == "site"}
-        self._urls = {line.what.encode("ascii"): line for line in reversed(lines) if line.kind == "url"}
+        of_urls = [(line.what.encode("ascii"), line) for line in reversed(lines) if line.kind == "url"]
+        self._urls = dict(of_urls) | {spelled(url): line for url, line in of_urls}
         matches = [line for line in lines if line.kind == "match"]
         self._each = [(_compiled([line]), line) for line in matches]
         self._any = _compiled(matches) if matches else None
@@ -69,11 +75,16 @@ class OptOutFile:
     """The list in a file (scope.opt_out_file; empty: none). One thread at a time may ask for the latest, which is then
     for all threads."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, spelled: Spelled = lambda url: url) -> None:
         """ConfigError for a file that is no opt-out list: a start refuses it."""
-        self._path = path
+        self._path, self._spelled = path, spelled
         self._sign = self._signature() if path else None
-        self._current = OptOuts(opt_outs(path)) if path else None
+        self._current = OptOuts(opt_outs(path), spelled) if path else None
+
+    @classmethod
+    def of_crawl(cls, config: Config) -> OptOutFile:
+        """ConfigError."""
+        return cls(config.scope.opt_out_file, Spelling(config.urls, config.site, config.url_rule).of)
 
     @property
     def changed(self) -> bool:
@@ -85,7 +96,7 @@ class OptOutFile:
         if self.changed:
             self._sign = self._signature()
             try:
-                self._current = OptOuts(opt_outs(self._path))
+                self._current = OptOuts(opt_outs(self._path), self._spelled)
             except ConfigError as error:
                 _log.error("the opt-out list counts as it was: %s", error)
         return self._current

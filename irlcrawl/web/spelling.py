@@ -59,7 +59,10 @@ _SESSION_NAMES = frozenset((b"phpsessid", b"jsessionid", b"cfid", b"cftoken"))
 _SESSION_PREFIX = b"aspsessionid"
 _SESSION_IDS = frozenset((b"sid", b"sessionid", b"session_id"))
 _HEX_32 = re.compile(rb"[0-9a-fA-F]{32}")
-_PATH_SESSIONS = re.compile(rb";(?:jsessionid|phpsessid)=[^/;]*|(?<=/)\((?:[A-Za-z]\([^()/]*\))+\)/", re.IGNORECASE)
+_PATH_SESSIONS = re.compile(
+    rb";(?:jsessionid|phpsessid)=[^/;]*|(?<=/)\((?:X\(1\)|[AFS]\([A-Za-z0-9_-]{20,}\))+\)/", re.IGNORECASE
+)
+"""Of ASP.NET: a session has 24 characters, tickets of visitors have more; X(1) is a browser without cookies."""
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _SLASHES = re.compile(rb"//+")
 _DEFAULT_PAGE = re.compile(rb"(?<=/)(?:index|default)\.(?:s?html?|xhtml|php[345]?|aspx?|jsp|cfm|cgi)$", re.IGNORECASE)

@@ -87,8 +87,10 @@ def _date(text: str) -> str:
     for count in range(len(parts), 0, -1):
         part = " ".join(parts[:count])
         for read, written in (
-            (datetime.fromisoformat, part), (parsedate_to_datetime, part), (parsedate_to_datetime, f"{part} 00:00:00 +0000"),
-        ):  # fmt: skip
+            (datetime.fromisoformat, part),
+            (parsedate_to_datetime, part),
+            (parsedate_to_datetime, f"{part} 00:00:00 +0000"),
+        ):
             try:
                 at = read(written)
             except (ValueError, TypeError, IndexError, OverflowError):  # the second one raises what it meets

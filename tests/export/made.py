@@ -34,6 +34,7 @@ class Page:
     depth: int = 1
     truncated: str | None = None
     wishes: str = ""
+    source: Source = Source.LINK
 
 
 def make_job(
@@ -69,7 +70,7 @@ def unit_of(page: Page, at: float) -> tuple[Unit, Exchange | None]:
     url, fetched = page.url.encode(), page.reason == Reason.OK
     segment = NO_SEGMENT if page.robots else 0
     cls = Class.FETCHED if fetched else Class.FAILED
-    unit = Unit(url, segment, 0, 0, 0, Carried(page.depth, 0, Source.LINK, 0), cls, page.reason, page.status, at, 12)
+    unit = Unit(url, segment, 0, 0, 0, Carried(page.depth, 0, page.source, 0), cls, page.reason, page.status, at, 12)
     unit.wishes = page.wishes
     if not fetched:
         return unit, None

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.rows import Source
 from irlcrawl.worker.page import sitemaps
 from tests.cli.conftest import Run
 from tests.export.made import Page, make_job
@@ -57,6 +58,22 @@ def test_each_entry_of_a_list_is_a_row_with_what_is_said_of_it(tmp_path: Path, r
         "rss": [["/r", "item", "Tue, 03 Jun 2003 09:39:21 GMT", None, None]],
         "atom": [["/a", "entry", "2003-12-13T18:30:02Z", None, None]],
     }  # fmt: skip
+
+
+def test_lists_that_a_crawl_followed_had_no_rows(tmp_path: Path, run: Run) -> None:
+    """Those in plain text, and those under a type such as text/html, of which a robots.txt had said what they are."""
+    text, html = {"Content-Type": "text/plain"}, {"Content-Type": "text/html"}
+    job = make_job(tmp_path / "job", [
+        Page("http://a.test/1.txt", b"http://a.test/a\r\nhttp://a.test/b\n", text, source=Source.SITEMAP),
+        Page("http://a.test/2.txt", b"http://a.test/c\n", text, source=Source.SEED),
+        Page("http://a.test/3.txt", b"http://a.test/no\n", text),
+        Page("http://a.test/4.xml", b"<urlset><url><loc>/d</loc></url></urlset>", html, source=Source.SITEMAP),
+        Page("http://a.test/5.xml", b"<urlset><url><loc>/no</loc></url></urlset>", html),
+        Page("http://a.test/6.txt", "http://a.test/e\n".encode("utf-16"), text, source=Source.SITEMAP),
+    ])  # fmt: skip
+    rows = [json.loads(line) for line in run("export", "listed", job.path)[1].splitlines()]
+    assert [row["url"].removeprefix("http://a.test/") for row in rows] == list("abcde")
+    assert {row["element"] for row in rows} == {"url"} and {row["lastmod"] for row in rows} == {None}
 
 
 def test_a_list_without_end_has_as_many_rows_as_a_crawl_takes_links_of_it(tmp_path: Path, run: Run) -> None:

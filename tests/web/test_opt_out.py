@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.lists import opt_outs
 from irlcrawl.web.opt_out import OptOutFile, OptOuts
 
@@ -58,6 +58,17 @@ def file(tmp_path: Path) -> Path:
 def test_what_a_line_names(file: Path, url: bytes, kind: str | None) -> None:
     found = OptOuts(opt_outs(str(file))).of(url)
     assert (found and found.kind) == kind
+
+
+def test_a_page_that_a_crawl_spells_in_another_way_was_not_named_by_its_url(tmp_path: Path) -> None:
+    """The list is of many crawls, and has URLs as their owners know them."""
+    (tmp_path / "list").write_text("url http://a.test/me?utm_source=x&id=1 2026-11-02 by mail\n")
+    config = Config()
+    config.scope.opt_out_file = str(tmp_path / "list")
+    outs = OptOutFile.of_crawl(config).latest()
+    assert outs is not None
+    assert outs.of(b"http://a.test/me?id=1") and outs.of(b"http://a.test/me?utm_source=x&id=1")
+    assert not outs.of(b"http://a.test/me")
 
 
 def test_a_line_says_since_when_and_why(file: Path) -> None:

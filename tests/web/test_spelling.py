@@ -88,10 +88,22 @@ def test_www_that_is_the_site_itself_under_a_public_suffix_was_left_out_and_its_
     assert rules.of(b"https://www.parliament.uk/") == b"https://parliament.uk/"
 
 
+def test_brackets_in_a_path_were_taken_for_a_session() -> None:
+    rules = Spelling(Urls(), {})
+    for url in (
+        b"http://a.test/wiki/(F(x))/y",
+        b"http://a.test/(S(3))/",
+        b"http://a.test/(B(lit3py55t21z5v55vlm25s55))/",
+    ):
+        assert rules.of(url) == url
+    assert rules.of(b"http://a.test/(X(1)S(lit3py55t21z5v55vlm25s55))/page") == b"http://a.test/page"
+
+
 URLS = st.lists(
     st.sampled_from([
         "a", "B", "/", "//", ".", "..", "%", "%25", "%2e", "%2F", "%41", "%c3%a4", "?", "&", "=", ";", "jsessionid=",
-        "(S(a))", "index.html", "Default.asp", "utm_a", "sid=", "0123456789abcdef" * 2, "phpsessid", "7", "~", "ä",
+        "(S(lit3py55t21z5v55vlm25s55))", "(S(a))", "(X(1))",
+        "index.html", "Default.asp", "utm_a", "sid=", "0123456789abcdef" * 2, "phpsessid", "7", "~", "ä",
     ]), max_size=12,
 )  # fmt: skip
 

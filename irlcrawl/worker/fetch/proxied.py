@@ -126,7 +126,7 @@ async def _tunnel(sock: socket.socket, proxy: Proxy, login: str, request: Reques
         head += b"Proxy-Authorization: " + basic(login) + b"\r\n"
     await loop.sock_sendall(sock, head + b"\r\n")
     answer = b""
-    while not answer.endswith(b"\r\n\r\n"):  # byte by byte at its end: what follows belongs to TLS
+    while not answer.endswith((b"\n\r\n", b"\n\n")):  # byte by byte: what follows belongs to TLS
         if len(answer) > HEAD_BYTES_MAX:
             raise ProxyError("the proxy's answer does not end")
         piece = await loop.sock_recv(sock, 1)

@@ -371,7 +371,7 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
     named = unit.carried.source == Source.SITEMAP
     body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max, named)
-    as_text = named or (unit.carried.source == Source.SEED and sitemaps.is_url_list(body))
+    as_text = sitemaps.is_text_list(unit.carried.source, body)
     lists = yield from sitemaps.listing(body, content_type, unit.url, as_text)
     if lists is None:
         return False

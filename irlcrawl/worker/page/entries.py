@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.worker.page import charset, sitemaps
@@ -49,15 +50,22 @@ class Entry(NamedTuple):
     changefreq: str | None
 
 
-def of_list(body: bytes, content_type: str, url: bytes, bytes_max: int) -> Iterator[Entry]:
+def of_list(
+    body: bytes, content_type: str, url: bytes, bytes_max: int, source: int = Source.LINK
+) -> Iterator[Entry]:  # fmt: skip
     """The entries of the list at `url`, in its order, at most sitemaps.LINKS_MAX; none of what is no list. body: with
-    its content coding undone; a file that is itself compressed is unpacked to `bytes_max`."""
-    body, _ = at_once(sitemaps.unpacking(body, url, bytes_max))
-    if sitemaps.listed(body, content_type, url, as_text=False) is None:
+    its content coding undone; a file that is itself compressed is unpacked to `bytes_max`. source: of the URL, rows.py:
+    what a crawl takes for a list depends on who named it. Of a list in plain text an entry has nothing but its URL."""
+    body, _ = at_once(sitemaps.unpacking(body, url, bytes_max, source == Source.SITEMAP))
+    lists = sitemaps.listed(body, content_type, url, sitemaps.is_text_list(source, body))
+    if lists is None:
         return
     codec = charset.sniff(body, content_type)
     if codec != "utf-8":
         body = at_once(charset.recoding(body, codec))
+    if sitemaps.is_plain(body):
+        yield from (Entry(target, "url", None, None, None) for target in lists[0])
+        return
     if b"<!--" in body:
         body = at_once(sitemaps.uncommented(body))
     base = Base(url, stored=True)

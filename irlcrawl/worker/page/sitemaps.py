@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
+from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base
 from irlcrawl.web.coding import decoding
@@ -33,6 +34,8 @@ RESOLVED_BYTES = 64 << 10
 """Of references resolved between two stops; a reference counts as its length and 64."""
 COMMENTS_MAX = 100_000
 """Behind so many nothing is read."""
+COMMENTS_BEFORE_MAX = 100
+"""Before a sitemap's own first element."""
 LOOK_BYTES = 4096
 """Markup looks like a sitemap or a feed within so many bytes, if it is one."""
 XML_TYPES = re.compile(r"(?:application|text)/(?:x-xml|rss|atom|(?:[\w.+-]+\+)?xml)")
@@ -41,7 +44,6 @@ _UNTOLD = ("", "application/gzip", "application/x-gzip", "application/octet-stre
 
 FEEDS = (b"rss", b"feed", b"RDF")
 _KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]")
-_COMMENT = re.compile(rb"<!--(?:.*?-->|.*+)", re.DOTALL)
 _TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
 _LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
 _RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
@@ -90,7 +92,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         yield
     if codec != "utf-8":
         body = yield from charset.recoding(body, codec)
-    kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
+    kind = _KIND.search(_beginning(body))
     if kind is None:
         is_text = mime == "text/plain" or (mime in _UNTOLD and is_url_list(body))
         return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if as_text and is_text else None
@@ -100,6 +102,12 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         yield
     references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
     return (yield from _stored(references, url, LINKS_MAX))
+
+
+def is_text_list(source: int, body: bytes) -> bool:
+    """Whether a body may be a list in plain text: a robots.txt or a sitemap names it as one (`source`: of its URL); a
+    seed has to look like one."""
+    return source == Source.SITEMAP or (source == Source.SEED and is_url_list(body))
 
 
 def is_url_list(body: bytes) -> bool:
@@ -118,7 +126,7 @@ def _is_xml(mime: str) -> bool:
 
 def _says_sitemap(body: bytes) -> bool:
     """Whether a body that came under a type such as text/html is a sitemap, and no page that speaks of one."""
-    head = body[:LOOK_BYTES]
+    head = _beginning(body)
     found = _SITEMAP.search(head)
     return found is not None and b"<html" not in head[: found.start()].lower()
 
@@ -130,8 +138,28 @@ def _in_lines(text: bytes) -> bytes:
 
 def is_feed(body: bytes) -> bool:
     """Whether what `listed` understands is a feed, no sitemap."""
-    kind = _KIND.search(_COMMENT.sub(b"", body[:LOOK_BYTES]))
+    kind = _KIND.search(_beginning(body))
     return kind is not None and kind[1] in FEEDS
+
+
+def is_plain(body: bytes) -> bool:
+    """Whether what `listed` understands, in UTF-8, has no markup but a URL in each line."""
+    return _KIND.search(_beginning(body)) is None
+
+
+def _beginning(body: bytes) -> bytes:
+    """The first LOOK_BYTES of markup outside comments, of which COMMENTS_BEFORE_MAX may be in between."""
+    kept, at = b"", 0
+    for _ in range(COMMENTS_BEFORE_MAX):
+        start = body.find(b"<!--", at, at + LOOK_BYTES)
+        if start < 0:
+            return (kept + body[at : at + LOOK_BYTES])[:LOOK_BYTES]
+        kept += body[at:start]
+        end = body.find(b"-->", start + 4)
+        if end < 0:
+            break
+        at = end + 3
+    return kept[:LOOK_BYTES]
 
 
 def uncommented(body: bytes) -> Steps[bytes]:

@@ -36,8 +36,8 @@ class ProxyServer:
     """An HTTP proxy and a SOCKS5 proxy on one port. Whatever it is asked for, it connects to `port` on loopback; `seen`
     has what it was asked, `answer` (HTTP) is said in the place of connecting."""
 
-    def __init__(self, port: int, wants_login: bool = False, answer: bytes = b"") -> None:
-        self.port, self.wants_login, self.answer = port, wants_login, answer
+    def __init__(self, port: int, wants_login: bool = False, answer: bytes = b"", crlf: bytes = b"\r\n") -> None:
+        self.port, self.wants_login, self.answer, self.crlf = port, wants_login, answer, crlf
         self.seen: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,7 +57,7 @@ class ProxyServer:
             return
         there, back = await asyncio.open_connection("127.0.0.1", self.port)
         if head.startswith(b"CONNECT"):
-            writer.write(b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 Connection established\nVia: x\n\n".replace(b"\n", self.crlf))
         else:
             lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Proxy-")]
             method, url, version = lines[0].split(b" ")
@@ -147,6 +147,12 @@ def test_https_goes_through_a_tunnel(kind: str) -> None:
     assert got.exchange.body == b"secret"
     if kind == "http":
         assert proxy.seen == [b"CONNECT a.test:%d HTTP/1.1\r\nHost: a.test:%d\r\n\r\n" % (server.port, server.port)]
+
+
+def test_a_proxys_answer_with_lines_that_end_in_lf_was_waited_for() -> None:
+    with Loopback({"/x?y": response(b"secret")}, tls=server_context(trustme.CA(), "a.test")) as server:
+        (got,) = ask("http", server, ProxyServer(server.port, crlf=b"\n"), scheme="https")
+    assert got.reason is Reason.OK and got.exchange is not None and got.exchange.body == b"secret", got.detail
 
 
 def ask_at(proxy: str, port: int, scheme: str = "http") -> Fetched:

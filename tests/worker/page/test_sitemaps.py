@@ -214,6 +214,15 @@ def test_a_sitemap_of_blanks_and_half_elements_is_read_in_linear_time() -> None:
         assert sitemaps.listed(b"<urlset>" + piece * (3_000_000 // len(piece)), "text/xml", b"http://a.test/s", False)
 
 
+def test_a_sitemap_behind_a_long_comment_was_none() -> None:
+    body = (
+        b"<?xml version='1.0'?>\n<!-- " + b"licence " * 1000 + b"-->\n<!----><urlset><url><loc>/a</loc></url></urlset>"
+    )
+    assert listed(body) == ["https://www.example.com/a"]
+    assert listed(b"<!-- <urlset> -->" + b" " * sitemaps.LOOK_BYTES + b"<urlset>") is None
+    assert listed(b"<!---->" * 200_000 + b"<urlset>") is None
+
+
 def test_behind_very_many_comments_nothing_is_read() -> None:
     comments = sitemaps.COMMENTS_MAX - 2
     body = (
