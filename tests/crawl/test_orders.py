@@ -115,6 +115,7 @@ def test_an_order_for_a_page_that_left_said_that_a_visit_was_ordered(
         Answer(410) if url.endswith("/3") and now > START + day and left == "gone" else usual(url, now)
     )
     crawl = crawl_of(tmp_path, web, monkeypatch, pages=10_000)
+    crawl.tick_every(600.0, 600.0)
     crawl.config.revisit.every_min_seconds, crawl.config.revisit.every_max_seconds = day / 2, day
     crawl.config.limits.seconds = 5 * day
     crawl.run(hours=24 * 20)

@@ -9,5 +9,4 @@ clients.py          worker/fetch/test_http.py
 connection.py       worker/fetch/test_http.py, worker/fetch/test_http_failures.py
 lease.py            worker/fetch/test_service.py, base/test_rows.py
 process.py          worker/fetch/test_worker.py
-wishes.py           crawl/test_wishes.py
 """
