@@ -71,8 +71,8 @@ class Page(HTMLParser):
 
     def _add(self, href: str, words: str, rel: str) -> None:
         target = urls.resolve(href, urls.parse(self.base))
-        if target is None or not target.host or target.host.startswith("["):
-            return  # no page here names an address of IPv6 but wrongly
+        if target is None or not target.host or target.host.startswith("[") or " " in target.host:
+            return  # no page here names an address of IPv6 but wrongly; and a host without its `k` has a space there
         url = str(target._replace(host=target.host.encode("idna").decode()))
         if url != self.url:
             self.links.append((url, _plain(words), " ".join(rel.lower().split())))

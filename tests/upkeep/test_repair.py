@@ -403,6 +403,16 @@ def test_a_garbled_line_does_not_stand_for_an_archived_page(copy: Copy) -> None:
     goes_on(job)
 
 
+def test_a_garbled_reason_ended_the_repair_by_a_key_error(copy: Copy) -> None:
+    job = copy("stopped")
+    text = job.crawl_log.read_bytes()
+    at = text.index(b",warc=", text.index(b"outcome=fetched,reason="))
+    text = text[:at] + text[text.index(b"\n", at) :]
+    job.crawl_log.write_bytes(text.replace(b"outcome=fetched,reason=", b"outcome=failed,Reason=", 1))
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    goes_on(job)
+
+
 def test_what_seeds_opened_is_known_from_what_they_brought(tmp_path: Path) -> None:
     """With the section of the scope gone, and the seeds done, every link of the archived pages was out of scope: the
     repaired crawl was done at once."""

@@ -59,6 +59,7 @@ _STARTED = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})\+(\d+)")
 _CLASS_NAMES = {int(cls): cls.name.lower() for cls in Class}
 _SOURCES = {letter: source for source, letter in DISCOVERY_LETTER.items()}
 _REASON_NAMES = {int(reason): reason.name.lower() for reason in Reason}
+_OUTCOMES, _REASONS = frozenset(_CLASS_NAMES.values()), frozenset(_REASON_NAMES.values())
 _WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
 
 
@@ -360,6 +361,10 @@ def _parse_notes(token: bytes) -> dict[str, str]:
     for note in token.split(b","):
         name, _, value = note.partition(b"=")
         notes[name.decode()] = "-" if value == b"-" else _text(value)
+    if (outcome := notes.get("outcome")) is not None and not (
+        outcome in _OUTCOMES and notes.get("reason") in _REASONS
+    ):  # fmt: skip
+        raise ValueError("no such outcome or reason")
     return notes
 
 

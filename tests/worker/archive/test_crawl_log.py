@@ -163,7 +163,7 @@ def test_discovery_paths_tell_what_is_known(depth: int, hop: int, source: Source
 
 
 def entry_of(url: str, status: int, reason: str, at: int = 0, warc: bool = False) -> LogEntry:
-    notes = {"outcome": "x", "reason": reason} | ({"warc": f"f@{at}+1"} if warc else {})
+    notes = {"outcome": "fetched", "reason": reason} | ({"warc": f"f@{at}+1"} if warc else {})
     return LogEntry(at, status, None, url.encode(), "L", digest="sha1:A" if warc and status > 0 else "", notes=notes)
 
 
