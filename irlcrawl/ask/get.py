@@ -71,7 +71,7 @@ def typed_payload(job: JobDir, url: bytes) -> tuple[str, bytes]:
     exchange = _exchange(path, record)
     if record.kind == REVISIT:
         exchange = _original(files, job, path, record)
-    return (exchange.value(b"content-type") or b"").decode("latin-1"), _payload(exchange)
+    return exchange.content_type, _payload(exchange)
 
 
 def _exchange(path: str, record: Record) -> Exchange:

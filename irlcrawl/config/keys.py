@@ -281,7 +281,7 @@ class Robots:
 @dataclass
 class Fetch:
     client: str = key(
-        "httptools", "The HTTP client. aiohttp is slower; it is for servers that httptools fails with.",
+        "httptools", "The HTTP client. aiohttp is slower, and refuses more of what servers send wrong.",
         choices=("httptools", "aiohttp"),
     )  # fmt: skip
     connect_seconds: float = key(5.0, "Deadline in seconds for a connection, TLS handshake included.", low=0.1)

@@ -19,7 +19,7 @@ def rows_of(capture: Capture) -> Iterator[Row]:
     if capture.revisit or not 200 <= capture.exchange.status < 300:
         return
     exchange = capture.exchange
-    content_type = (exchange.value(b"content-type") or b"").decode("latin-1")
+    content_type = exchange.content_type
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
     date = capture.record.fields.get("warc-date")
     unit = capture.record.unit

@@ -63,7 +63,7 @@ class Read(NamedTuple):
 def read(capture: Capture) -> Read:
     """The body of a capture as a handler reads it."""
     exchange = capture.exchange
-    content_type = (exchange.value(b"content-type") or b"").decode("latin-1")
+    content_type = exchange.content_type
     mime = exchange.mime
     if capture.revisit:
         return Read(content_type, REVISIT, REVISIT, "", b"")

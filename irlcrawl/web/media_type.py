@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
+JOINED_CHARS_MAX = 4096
 LOOK_CHARS = 256
 """RFC 6838 (4.2) allows 127 for a type, and as many for a subtype."""
 _ESSENCE = re.compile(r"\s*([\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+)(?:[\s;,(]|$)", re.ASCII)
 _UNKNOWN = ("*/*", "application/unknown", "unknown/unknown")
+
+
+_PART = re.compile(r'(?:[^,"]|"[^"]*"?)+')
+_CHARSET = "charset"
+
+
+def extracted(values: Sequence[str]) -> str:
+    """What the values of Content-Type come to, of one header line or several: the last that names a type, and the
+    charset that an earlier one of the same type said (Fetch standard, "extract a MIME type"). The first as it is where
+    none does: it may name a charset. Empty without a value."""
+    if len(values) == 1 and "," not in values[0]:
+        return values[0]
+    chosen = ""
+    for part in _PART.findall(", ".join(values)[:JOINED_CHARS_MAX]):
+        if named := essence(part):
+            same = named == essence(chosen) and _CHARSET in chosen.lower() and _CHARSET not in part.lower()
+            chosen = chosen if same else part.strip()
+    return chosen or (values[0] if values else "")
 
 
 def essence(content_type: str) -> str:

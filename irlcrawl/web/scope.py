@@ -125,6 +125,16 @@ class Scope:
             self._opened.cache_clear()
         return len(new)
 
+    def has_host(self, url: bytes) -> bool:
+        """Whether the host of a URL (stored form) is in scope, all of it or what is under some prefix."""
+        scheme, _, rest = url.partition(b"://")
+        authority = rest.partition(b"/")[0]
+        return (
+            self._any
+            or self._opened(scheme + b"://" + authority)
+            or (bool(self._slashes) and b"prefix " + authority + b"/" in self._text)
+        )
+
     def contains(self, url: bytes, depth: int = 0, hop: int = 0) -> bool:
         """Whether a URL (stored form), `depth` links from a seed and `hop` redirects from a link, is in scope."""
         return self.why_not(url, depth, hop) is None

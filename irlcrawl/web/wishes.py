@@ -15,7 +15,7 @@ contentsignals.org, the W3C community group's TDM Reservation Protocol of 2024.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -26,7 +26,7 @@ LABEL_CHARS = 64
 """A preference with a longer label is none."""
 POLICY_CHARS = 300
 """Characters of a tdm-policy that are recorded."""
-DATE_WORDS_MAX = 8
+DATE_WORDS_MAX, DATE_CHARS_MAX = 8, 200
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 SAID_PLAINLY = frozenset((
@@ -41,7 +41,6 @@ HEADERS = frozenset((b"x-robots-tag", b"content-usage", b"tdm-reservation", b"td
 
 _DIRECTIVE = re.compile(r"([^\s,:]+)(\s*+:)?")
 _VALUED_DIRECTIVES = frozenset({_UNAVAILABLE, "max-snippet", "max-image-preview", "max-video-preview"})
-_UNAVAILABLE_AFTER = re.compile(r"unavailable_after\s*+:\s*+(.*)", re.IGNORECASE | re.DOTALL)
 
 Wishes = frozenset[str]
 NONE: Wishes = frozenset()
@@ -53,28 +52,32 @@ NONE: Wishes = frozenset()
 def directives(values: Iterable[str], names: Collection[str]) -> set[str]:
     """The words of X-Robots-Tag values, or of the content of `<meta name=robots>`, that are said to one of `names`
     (lower case), to `*`, or to nobody by name: `otherbot: noindex, nofollow` speaks to otherbot up to the next name."""
-    said = set()
+    return {word for word, _, _ in _said(values, names)}
+
+
+def _said(values: Iterable[str], names: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """(word, value, where the word ends in it) of such words."""
     for value in values:
         applies = True
-        for word, colon in _DIRECTIVE.findall(value.lower()):
+        for found in _DIRECTIVE.finditer(value):
+            word, colon = found[1].lower(), found[2]
             # Not every colon follows a name: `unavailable_after: Friday, 25-Jun-10 15:00:00 PST`.
             if colon and word not in _VALUED_DIRECTIVES and not word[0].isdigit():
                 applies = word == "*" or word in names
             elif applies:
-                said.add(word)
-    return said
+                yield word, value, found.end()
 
 
 def of_robots(values: Iterable[str], names: Collection[str]) -> set[str]:
     """The wishes in such values."""
-    values = list(values)
-    said = directives(values, names)
-    found = said & SAID_PLAINLY
-    if "none" in said:
-        found |= {"noindex", "nofollow"}
-    if _UNAVAILABLE in said:
-        dates = filter(None, map(_UNAVAILABLE_AFTER.search, values))
-        found |= {f"{_UNAVAILABLE}={_date(match[1])}" for match in dates}
+    found = set()
+    for word, value, end in _said(values, names):
+        if word in SAID_PLAINLY:
+            found.add(word)
+        elif word == "none":
+            found |= {"noindex", "nofollow"}
+        elif word == _UNAVAILABLE and len(found) < WISHES_MAX:
+            found.add(f"{_UNAVAILABLE}={_date(value[end : end + DATE_CHARS_MAX])}")
     return found
 
 

@@ -47,8 +47,51 @@ def test_pages_that_only_a_sitemap_lists_are_fetched(tmp_path: Path, monkeypatch
     outcomes = crawl.outcomes()
     assert {url.removeprefix(SITE): told for url, told in outcomes.items()} == {
         **dict.fromkeys(("/", "/index.xml", "/s1.xml.gz", "/s2.txt", "/1", "/2", "/3"), ("fetched", "ok")),
-        "/no": ("excluded", "robots"),
-    }, "other.test is out of scope"  # fmt: skip
+        "/no": ("excluded", "robots"), "http://other.test/s.xml": ("fetched", "http_error"),
+    }, "what other.test has besides is out of scope"  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["prefix", "include", "host", "another host"])
+def test_a_sitemap_outside_of_the_scope_was_never_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A robots.txt names it; what it lists is crawled as far as it is in scope."""
+    home, listed = f"{SITE}/docs/", [f"{SITE}/docs/1", f"{SITE}/2", "http://cdn.test/3"]
+    at = "http://cdn.test/map/s.xml" if way == "another host" else "http://www.a.test/s.xml" if way == "host" else (
+        f"{SITE}/s.xml"
+    )  # fmt: skip
+    web = Web({home: [], **{url: [] for url in listed}})
+    web.answers |= {
+        f"{SITE}/robots.txt": Answer(200, {"content-type": "text/plain"}, f"Sitemap: {at}\n".encode()),
+        "http://cdn.test/robots.txt": Answer(200, {"content-type": "text/plain"}, b"Sitemap: http://cdn.test/own.xml"),
+        at: Answer(200, XML, sitemap("sitemapindex", [at.replace("s.xml", "part.xml")])),
+        at.replace("s.xml", "part.xml"): Answer(200, XML, sitemap("urlset", listed)),
+    }
+    crawl = Crawl(tmp_path / "job", web, [home], monkeypatch)
+    crawl.config.scope.kind = "host" if way in ("host", "another host") else "prefix" if way == "prefix" else "any"
+    crawl.config.scope.include = ["/docs/"] if way == "include" else []
+    assert crawl.run() == ExitCode.DONE
+    inside = {home, listed[0], *([listed[1]] if way in ("host", "another host") else [])}
+    assert crawl.outcomes().keys() == {*inside, at, at.replace("s.xml", "part.xml")}
+
+
+@pytest.mark.parametrize("kind", ["text", "html", "gz"])
+def test_a_sitemap_that_its_server_had_moved_was_read_as_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    web = Web({f"{SITE}/": [], f"{SITE}/1": []})
+    body, type_ = {
+        "text": (f"{SITE}/1\n".encode(), "text/plain"), "html": (sitemap("urlset", [f"{SITE}/1"]), "text/html"),
+        "gz": (gzip.compress(sitemap("urlset", [f"{SITE}/1"])), "application/octet-stream"),
+    }[kind]  # fmt: skip
+    web.answers |= {
+        f"{SITE}/robots.txt": Answer(200, {"content-type": "text/plain"}, b"Sitemap: http://a.test/map\n"),
+        f"{SITE}/map": Answer(301, {"location": "/moved"}), f"{SITE}/moved": Answer(302, {"location": "/now?x"}),
+        f"{SITE}/now?x": Answer(200, {"content-type": type_}, body),
+    }  # fmt: skip
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    assert crawl.outcomes()[f"{SITE}/1"] == ("fetched", "ok")
 
 
 def test_what_a_sitemap_says_orders_its_pages_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +146,7 @@ def test_a_sitemap_is_a_link_away_from_the_url_that_asked_for_robots(
     assert crawl.run() == ExitCode.DONE
     depths = [["/"], ["/index.xml"], ["/s1.xml.gz", "/s2.txt"], ["/1", "/2", "/3", "/no"]]
     expected = {SITE + path for paths in depths[: depth_max + 1] for path in paths}
+    expected |= {"http://other.test/s.xml"} if depth_max else set()
     assert crawl.outcomes().keys() == expected
 
 

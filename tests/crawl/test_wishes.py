@@ -159,7 +159,8 @@ def test_tdmrep_json_is_asked_for_once_a_host_and_its_rules_are_wishes_of_the_pa
         "/": one, "/meta": one, "/header": none, "/plain": none, "/ours": one, "/behind": one, "/ai/x": one,
     }  # fmt: skip
     withheld = {url.removeprefix(SITE) for url, (_, reason) in crawl.outcomes().items() if reason == "withheld"}
-    assert withheld == {"/", "/meta", "/ours", "/behind", "/ai/x"}
+    assert withheld == {"/", "/meta", "/behind", "/ai/x"}
+    assert crawl.outcomes()[f"{SITE}/ours"] == ("fetched", "http_error"), "an error was withheld, and no error any more"
     assert web.pages_asked[TDM_URL] == 1
 
 

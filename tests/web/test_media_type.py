@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Page
-from irlcrawl.web.media_type import essence
+from irlcrawl.web.media_type import essence, extracted
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch.wants import Wants
 from irlcrawl.worker.page.links import extract, is_html
@@ -42,6 +42,23 @@ NAMED = {
 @pytest.mark.parametrize(("value", "named"), NAMED.items())
 def test_the_type_that_a_value_names(value: str, named: str) -> None:
     assert essence(value) == named
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        (["text/html; charset=x"], "text/html; charset=x"), ([], ""), (["charset=utf-8"], "charset=utf-8"),
+        (["text/plain", "text/html; charset=utf-8"], "text/html; charset=utf-8"),
+        (["text/plain;charset=gbk, text/html"], "text/html"),
+        (["text/html;charset=gbk", "x/x, text/html"], "text/html"),
+        (["text/html;charset=gbk;a=b, text/html;x=y"], "text/html;charset=gbk;a=b"),
+        (["text/html", "*/*"], "text/html"), (["text/html", "cannot-parse"], "text/html"), (["*/*"], "*/*"),
+        (["text/html;a=\", text/plain\""], "text/html;a=\", text/plain\""),
+    ],
+)  # fmt: skip
+def test_of_several_values_the_first_counted(values: list[str], counts: str) -> None:
+    """The examples of the Fetch standard's "extract a MIME type", and others."""
+    assert extracted(values) == counts
 
 
 @given(st.text("aZ09/+;, ()*=\u00fc-", max_size=12))

@@ -43,6 +43,8 @@ US = frozenset(("robots", "testbot"))
         ("unavailable_after: June 25, 2010, noai", "noai+unavailable_after=2010-06-25T00:00:00Z"),
         ("unavailable_after: Friday, 25-Jun-10 noarchive", "noarchive+unavailable_after=2010-06-25T00:00:00Z"),
         ("unavailable_after: 2024-01-01T10:00:00+02:00 noai", "noai+unavailable_after=2024-01-01T08:00:00Z"),
+        ("otherbot: unavailable_after: 1 Jan 2020, testbot: unavailable_after: 1 Jan 2040",
+         "unavailable_after=2040-01-01T00:00:00Z"),
         ("unavailable_after: soon", "unavailable_after=?"),
         ("otherbot: unavailable_after: 2010-06-25", ""),
     ],

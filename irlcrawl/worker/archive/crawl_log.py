@@ -63,6 +63,9 @@ _OUTCOMES, _REASONS = frozenset(_CLASS_NAMES.values()), frozenset(_REASON_NAMES.
 _WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
 
 
+_KEPT_BY_REDIRECTS = (Source.REQUISITE, Source.SITEMAP)
+
+
 class BadLine(ValueError):
     """Not a line of a crawl log."""
 
@@ -212,10 +215,11 @@ def outcome_notes(cls: int, reason: int, *, hop: int, attempt: int) -> dict[str,
 
 def discovery_path(depth: int, hop: int, source: int) -> str:
     """How the URL was reached: letters for the redirects since the last link, or for that link; before them the number
-    of earlier links, whose kind is not known any more. Empty for a seed. A requisite's letters are all of that kind."""
+    of earlier links, whose kind is not known any more. Empty for a seed. The letters of a requisite, and of what a
+    sitemap or a robots.txt named, are all of that kind."""
     if hop:
         known, links = (
-            DISCOVERY_LETTER[Source.REQUISITE if source == Source.REQUISITE else Source.REDIRECT] * hop,
+            DISCOVERY_LETTER[Source(source) if source in _KEPT_BY_REDIRECTS else Source.REDIRECT] * hop,
             depth,
         )
     elif depth:

@@ -18,7 +18,7 @@ import orjson
 from irlcrawl.base.rows import Carried
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.web.coding import decoding
-from irlcrawl.web.media_type import essence
+from irlcrawl.web.media_type import essence, extracted
 from irlcrawl.worker.archive.known import Known
 
 TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
@@ -206,8 +206,13 @@ class Exchange:
     def mime(self) -> str:
         """The essence of Content-Type in lower case, `type/subtype`; empty without one."""
         if self._mime is None:
-            self._mime = essence((self.value(b"content-type") or b"").decode("latin-1"))
+            self._mime = essence(self.content_type)
         return self._mime
+
+    @property
+    def content_type(self) -> str:
+        """Content-Type, of several the one that counts (web/media_type.py); empty without one."""
+        return extracted([value.decode("latin-1") for value in self.values(b"content-type")])
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,11 @@ class Worker:
                 yield from exchange.decoding(self.config.fetch.decoded_bytes_max)  # the wishes in it are looked for
             said = self._wishes.of(exchange, rules)
             unit.wishes = joined(said)
-            if unit.cls == Class.FETCHED and self._wishes.withhold(said, exchange, unit.start):
+            if (
+                unit.cls == Class.FETCHED
+                and exchange.status < 300
+                and self._wishes.withhold(said, exchange, unit.start)
+            ):
                 unit.reason, stored = Reason.WITHHELD, None
         digest = sha1(exchange.body) if exchange is not None and unit.page is not None else b""
         return (yield from discovering(unit, exchange, self._context, digest)), stored

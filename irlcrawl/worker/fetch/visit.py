@@ -372,8 +372,11 @@ class Visit:
         name, else where a detour may go; also there when this visit has had its request. The reason is there when
         nothing was asked and nothing will be."""
         here = split(url)[1] == self.lease.host
-        if not here and self._services.opted_out(url):
+        services = self._services
+        if not here and services.opted_out(url):
             return None, Reason.OPTED_OUT
+        if not here and services.blocked is not None and services.blocked(url):
+            return None, Reason.BLOCKED
         if here and not self._is_spent():
             return await self._ask(url, self.lease.address, bound), None
         if not here:

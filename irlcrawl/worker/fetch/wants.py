@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from irlcrawl.base.reasons import Reason
-from irlcrawl.web.media_type import essence
+from irlcrawl.web.media_type import essence, extracted
 
 _TYPE = re.compile(rb"\ncontent-type[ \t]*:([^\r\n]*)", re.IGNORECASE)
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d+)", re.IGNORECASE)
@@ -24,8 +24,9 @@ class Wants:
     def refuses(self, header: bytes) -> Reason:
         """UNWANTED_TYPE, UNWANTED_LENGTH, or OK: the body behind this response header is wanted. A header that does not
         say is."""
-        kind = _TYPE.search(header)
-        if self._rules and kind is not None and not self._takes(essence(kind[1].decode("latin-1"))):
+        if self._rules and not self._takes(
+            essence(extracted([one.decode("latin-1") for one in _TYPE.findall(header)]))
+        ):
             return Reason.UNWANTED_TYPE
         if self._length_max and (length := _LENGTH.search(header)) is not None:
             digits = length[1].lstrip(b"0")

@@ -61,6 +61,6 @@ class Wishes:
 def _plain(page: bytes, exchange: Exchange) -> bytes:
     """A page whose markup is ASCII, and that HTML's rules read; of one in UTF-16, or in XHTML, the beginning."""
     if b"\0" in page[:_WIDE_BYTES]:
-        codec = charset.sniff(page, (exchange.value(b"content-type") or b"").decode("latin-1"))
+        codec = charset.sniff(page, exchange.content_type)
         page = at_once(charset.recoding(page[: 2 * HEAD_BYTES_MAX], codec))
     return at_once(closed(page[:HEAD_BYTES_MAX])) if "xhtml" in exchange.mime else page

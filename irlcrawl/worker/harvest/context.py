@@ -3,6 +3,7 @@ only name URLs need not load what reads pages."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from irlcrawl.base.names import Names
@@ -28,6 +29,9 @@ class Context:
         self.scope = scope
         self.everywhere = Scope(config.scope, config.site, [b"any"])
         """What limits and patterns let through, wherever it is."""
+        self.of_lists = Scope(replace(config.scope, include=[]), config.site, [b"any"])
+        """Which sitemaps are read: they may lie outside of what is crawled, or at another host; what they list does
+        not."""
         self.plugged: Plugged | None = None
         """The plug-ins that are called for pages; None if none is named."""
         self.spelling: Spelling | Renaming = Spelling(config.urls, config.site, config.url_rule)

@@ -31,6 +31,7 @@ from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base, canonical
 from irlcrawl.config.keys import Config, Page
 from irlcrawl.web.coding import decode
+from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.record import sha1_of
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
@@ -213,7 +214,9 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     elif not scope.contains(target, depth, hop):
         found.counts["out_of_scope"] = 1
         return
-    yield from _add(unit, context, found, [(target, Source.REDIRECT)], depth, hop)
+    # What a robots.txt or a sitemap names is read as they say, also where its server moved it.
+    source = Source.SITEMAP if unit.carried.source == Source.SITEMAP else Source.REDIRECT
+    yield from _add(unit, context, found, [(target, source)], depth, hop)
 
 
 def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
@@ -230,7 +233,7 @@ def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitR
         if unit.page is not None or context.config.revisit.enabled:
             found.wording = wording(body, False)
         if exchange.mime == requisites.CSS_TYPE:
-            content_type = (exchange.value(b"content-type") or b"").decode("latin-1")
+            content_type = exchange.content_type
             codec = charset.of_content_type(content_type) or "utf-8"
             join = Base(unit.url, codec, stored=True).join
             named = requisites.of_css(charset.decode(body, codec))
@@ -279,8 +282,7 @@ def _add_requisites(unit: Unit, targets: Iterable[bytes | None], context: Contex
 
 def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     fields = exchange.fields
-    values = dict(reversed(fields))  # the first of each name
-    content_type = values.get(b"content-type", b"").decode("latin-1")
+    content_type = exchange.content_type
     bytes_max = context.config.fetch.decoded_bytes_max
     body, partly = yield from exchange.decoding(bytes_max)
     found.counts["read"] = len(body)
@@ -310,7 +312,8 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if page.partly:
         found.counts["partly_read"] = 1
     links = page.links
-    if (b"refresh" in values or b"link" in values) and not (page.nofollow and context.config.page.nofollow):
+    led = exchange.value(b"refresh") is not None or exchange.value(b"link") is not None
+    if led and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
     if page.canonical is not None and len(page.canonical) <= context.config.scope.url_bytes_max:
         found.notes["canonical"] = page.canonical.decode("ascii")
@@ -319,7 +322,7 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
         links = _handled(unit, exchange, body, links, context, found)
     links = yield from _spelled(links, context, found)
     depth = unit.carried.depth + 1
-    inside = yield from _in_scope(links, depth, context)
+    inside = yield from _in_scope(links, depth, context.scope)
     if len(inside) < len(links):
         found.counts["out_of_scope"] = len(links) - len(inside)
     if page.beyond:
@@ -363,13 +366,14 @@ def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> St
     """The sitemaps that a robots.txt names are one link away from the URL for which it was asked."""
     assert unit.robots is not None
     depth = unit.robots.get("depth", 0) + 1
-    inside = yield from _inside(sitemaps.of_robots(rules, unit.url), depth, context, found)
+    scope = context.of_lists if context.scope.has_host(unit.url) else context.scope
+    inside = yield from _inside(sitemaps.of_robots(rules, unit.url), depth, context, found, scope)
     yield from _add(unit, context, found, inside, depth, 0)
 
 
 def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> Steps[bool]:
     """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
-    named = unit.carried.source == Source.SITEMAP
+    named = unit.carried.source in (Source.SITEMAP, Source.SEED)
     body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max, named)
     as_text = sitemaps.is_text_list(unit.carried.source, body)
     lists = yield from sitemaps.listing(body, content_type, unit.url, as_text)
@@ -382,7 +386,8 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     if beyond:
         found.counts["beyond_max"] = beyond
     depth = unit.carried.depth + 1
-    inside = yield from _inside(urls, depth, context, found)
+    scope = context.of_lists if unit.carried.source == Source.SITEMAP and sitemaps.is_index(body) else context.scope
+    inside = yield from _inside(urls, depth, context, found, scope)
     yield from _add(unit, context, found, inside, depth, 0)
     if found.lists == PageFlag.SITEMAP and len(urls) > 1:
         yield from _rank(unit, body, context, found)
@@ -414,18 +419,20 @@ def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Step
         found.signals = [(*row, at[row[-1]], 0) for row in found.links if row[-1] in at]
 
 
-def _inside(urls: list[bytes], depth: int, context: Context, found: UnitRows) -> Steps[list[tuple[bytes, Source]]]:
-    """Of what a site lists, those URLs that are in scope, by their spelling."""
+def _inside(
+    urls: list[bytes], depth: int, context: Context, found: UnitRows, scope: Scope
+) -> Steps[list[tuple[bytes, Source]]]:  # fmt: skip
+    """Of what a site lists, those URLs that are in a scope, by their spelling."""
     spelled = yield from _spellings(urls, context)
     links = [(url, Source.SITEMAP) for url in dict.fromkeys(spelled)]
-    inside = yield from _in_scope(links, depth, context)
+    inside = yield from _in_scope(links, depth, scope)
     if len(inside) < len(links):
         found.counts["out_of_scope"] = len(links) - len(inside)
     return inside
 
 
-def _in_scope(links: list[tuple[bytes, Source]], depth: int, context: Context) -> Steps[list[tuple[bytes, Source]]]:
-    contains = context.scope.contains
+def _in_scope(links: list[tuple[bytes, Source]], depth: int, scope: Scope) -> Steps[list[tuple[bytes, Source]]]:
+    contains = scope.contains
     inside: list[tuple[bytes, Source]] = []
     for start in range(0, len(links), LINKS_STEP):
         if start:

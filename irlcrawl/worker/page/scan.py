@@ -378,7 +378,7 @@ def elements(markup: bytes, *rels: str, work: Work | None = None) -> Iterator[El
         if name == "plaintext":
             return
         if name == "template":
-            if (Attributes(tag[2]).get("shadowrootmode") or "").lower() != "open":
+            if (Attributes(tag[2]).get("shadowrootmode") or "").lower() not in ("open", "closed"):
                 at = yield from _behind_template(markup, at, work)
         elif name in _FOREIGN_END:
             if name == "svg" and not svg:  # looked for in pages with an SVG only: a search of them all would be felt

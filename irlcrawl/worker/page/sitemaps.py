@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
-from irlcrawl.base.url import Base
+from irlcrawl.base.url import Base, canonical
 from irlcrawl.web.coding import decoding
 from irlcrawl.web.media_type import essence
 from irlcrawl.worker.page import charset
@@ -47,7 +47,16 @@ _KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]
 _TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
 _LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
 _RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
-_ATOM_LINK = re.compile(rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
+_GUID = re.compile(rb"<guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s[^<>]{0,1000}+)?>" + _TEXT)
+_HTTP = re.compile(rb"\s*https?://", re.IGNORECASE)
+_ATOM_LINK = re.compile(rb"<(?:[\w.-]{1,32}:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
+_XML_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?feed\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']")
+_FEED = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<\?[^<>]*+>\s*+|<!--.{0,4096}?-->\s*+)*"
+    rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
+    re.DOTALL,
+)
+"""The start of a feed that came as HTML (WHATWG MIME sniffing 7.3)."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
@@ -85,7 +94,8 @@ def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[l
 def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[tuple[list[bytes], int] | None]:
     """listed(), in steps."""
     mime = essence(content_type)
-    if not (mime in _UNTOLD or mime == "text/plain" or _is_xml(mime) or (as_text and _says_sitemap(body))):
+    told = mime in _UNTOLD or mime == "text/plain" or _is_xml(mime)
+    if not (told or (as_text and _says_sitemap(body)) or _FEED.match(body)):
         return None
     codec = charset.sniff(body, content_type)
     if len(body) > LARGE_BYTES:
@@ -100,14 +110,17 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         body = yield from uncommented(body)
     elif len(body) > LARGE_BYTES:
         yield
-    references = _of_feed(body) if kind[1] in FEEDS else _texts(_LOC, body)
-    return (yield from _stored(references, url, LINKS_MAX))
+    if kind[1] not in FEEDS:
+        return (yield from _stored(_texts(_LOC, body), url, LINKS_MAX))
+    base = _XML_BASE.search(body, 0, LOOK_BYTES)
+    named = canonical(unescaped(base[1].decode("utf-8", "replace")), url) if base is not None else None
+    return (yield from _stored(_of_feed(body), url, LINKS_MAX, named or url))
 
 
 def is_text_list(source: int, body: bytes) -> bool:
     """Whether a body may be a list in plain text: a robots.txt or a sitemap names it as one (`source`: of its URL); a
     seed has to look like one."""
-    return source == Source.SITEMAP or (source == Source.SEED and is_url_list(body))
+    return source == Source.SITEMAP or (source == Source.SEED and (is_url_list(body) or _says_sitemap(body)))
 
 
 def is_url_list(body: bytes) -> bool:
@@ -140,6 +153,12 @@ def is_feed(body: bytes) -> bool:
     """Whether what `listed` understands is a feed, no sitemap."""
     kind = _KIND.search(_beginning(body))
     return kind is not None and kind[1] in FEEDS
+
+
+def is_index(body: bytes) -> bool:
+    """Whether what `listed` understands lists sitemaps."""
+    kind = _KIND.search(_beginning(body))
+    return kind is not None and kind[1] == b"sitemapindex"
 
 
 def is_plain(body: bytes) -> bool:
@@ -206,7 +225,12 @@ def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes | None]:
 
 def _of_feed(body: bytes) -> Iterator[bytes | None]:
     """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too); None: a stop."""
-    yield from _texts(_RSS_LINK, body)
+    links = 0
+    for text in _texts(_RSS_LINK, body):
+        links += text is not None
+        yield text
+    if links < 2:  # that of the channel: its items name their pages by permalinks alone (RSS 2.0, guid)
+        yield from (text if text is None or _HTTP.match(text) else b"" for text in _texts(_GUID, body))
     for match in elements(_ATOM_LINK, body):
         if match is None:
             yield None
@@ -222,13 +246,15 @@ def unescaped(text: str) -> str:
     return _REFERENCE.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
 
 
-def _stored(references: Iterable[bytes | None], url: bytes, links_max: int) -> Steps[tuple[list[bytes], int]]:
+def _stored(
+    references: Iterable[bytes | None], url: bytes, links_max: int, base_url: bytes | None = None
+) -> Steps[tuple[list[bytes], int]]:  # fmt: skip
     """References in stored form, each once and without the document itself, and how many more than `links_max` there
-    are, as far as REFERENCES_MAX; None among them is a stop."""
+    are, as far as REFERENCES_MAX; None among them is a stop. base_url: what they refer to, if that is another URL."""
     found: dict[bytes, None] = {}
     known: set[bytes] = set()
     beyond = worked = 0
-    base = Base(url, stored=True)
+    base = Base(base_url or url, stored=True)
     for reference in references:
         if reference is not None:
             worked += len(reference) + 64

@@ -211,7 +211,7 @@ Shadow = tuple[str, list[Any]]
 SHADOWS = st.recursive(
     st.sampled_from(["<a href=x>", '<a href="y">', "text", "<br>"]),
     lambda inner: st.tuples(
-        st.sampled_from(["", " shadowrootmode=open", " id=x ShadowRootMode='OPEN'", ' shadowrootmode="closed"']),
+        st.sampled_from(["", " shadowrootmode=open", " id=x ShadowRootMode='OPEN'", ' shadowrootmode="other"']),
         st.lists(inner, max_size=4),
     ),
 )

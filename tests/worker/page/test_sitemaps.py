@@ -214,6 +214,27 @@ def test_a_sitemap_of_blanks_and_half_elements_is_read_in_linear_time() -> None:
         assert sitemaps.listed(b"<urlset>" + piece * (3_000_000 // len(piece)), "text/xml", b"http://a.test/s", False)
 
 
+ATOM_NS = "http://www.w3.org/2005/Atom"
+
+
+@pytest.mark.parametrize(
+    ("feed", "urls"),
+    [
+        ("<rss version='2.0'><channel><item><link>/a</link></item></channel></rss>", ["/a"]),
+        ("<?xml version='1.0'?><!-- x -->\n<rss><channel><link>/</link><item><guid>https://www.example.com/g</guid></item>"
+         "<item><guid isPermaLink='false'>https://www.example.com/no</guid></item></channel></rss>", ["/", "/g"]),
+        ("<rss><channel><link>/</link><item><link>/a</link><guid>https://www.example.com/no</guid></item></channel></rss>",
+         ["/", "/a"]),
+        (f"<feed xmlns='{ATOM_NS}' xml:base='/blog/'><entry><link href='a'/></entry></feed>", ["/blog/a"]),
+        (f"<ns0:feed xmlns:ns0='{ATOM_NS}'><ns0:entry><ns0:link href='/a'/></ns0:entry></ns0:feed>", ["/a"]),
+        ("<html><rss>", None), ("<feed><link href='/a'>", None),
+    ],
+)  # fmt: skip
+def test_a_feed_that_came_as_html_or_without_links_was_lost(feed: str, urls: list[str] | None) -> None:
+    found = listed(feed.encode(), "text/html; charset=utf-8")
+    assert found == (None if urls is None else [f"https://www.example.com{url}" for url in urls])
+
+
 def test_a_sitemap_behind_a_long_comment_was_none() -> None:
     body = (
         b"<?xml version='1.0'?>\n<!-- " + b"licence " * 1000 + b"-->\n<!----><urlset><url><loc>/a</loc></url></urlset>"
