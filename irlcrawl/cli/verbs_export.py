@@ -59,18 +59,20 @@ def export(args: argparse.Namespace) -> int:
     finally:
         bar.close()
     if damaged:
-        raise _left_out(damaged)
+        raise _left_out(damaged, args.output is None and args.export != "cdxj")
     return ExitCode.DONE
 
 
-def _left_out(damaged: list[Damaged]) -> Damaged:
-    """One error for all archives that are damaged: the others were exported."""
+def _left_out(damaged: list[Damaged], in_part: bool) -> Damaged:
+    """One error for all archives that are damaged: the others were exported. in_part: and what stands before the
+    damage."""
     from drum.files import Damaged
 
     first, files = damaged[0], {error.file for error in damaged}
     more = words.plural(len(files) - 1, "more damaged archive")
     others = f", as {'was' if len(files) == 2 else 'were'} {more}" if len(files) > 1 else ""
-    return Damaged(first.file, first.offset, f"{first.what}; it was left out of the export{others}")
+    came = "what is behind that" if in_part else "it"
+    return Damaged(first.file, first.offset, f"{first.what}; {came} was left out of the export{others}")
 
 
 def _load(args: argparse.Namespace) -> None:
@@ -147,7 +149,7 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damage
             _stream(plan, archives, bar, damaged, indexes)
         else:
             with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
-                done, rows = found.add(found.new(archives), bar, _jobs(args), damaged, indexes)
+                done, rows = found.add(found.new(archives), bar, _jobs(args), damaged, indexes, still_open)
             bar.note(f"{words.plural(rows, 'row')} of {words.plural(done, 'archive')} added to {args.output}")
     _note_open(bar, still_open)
 
@@ -221,7 +223,7 @@ def _graph(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damage
         _indexes(job, archives, args, bar, damaged) as indexes,
         contextlib.closing(dataset.Dataset.open(args.output, plan)) as found,
     ):
-        found.add(found.new(archives), bar, _jobs(args), damaged, indexes)
+        found.add(found.new(archives), bar, _jobs(args), damaged, indexes, still_open)
         edges = [dataset.edges_path(args.output, name) for name in found.exported]
         with found.temporary() as directory:
             vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)

@@ -65,9 +65,16 @@ class Capture:
         return self.record.end - self.record.offset
 
 
+def records_of(files: Files, archive: Archive) -> Iterator[Record]:
+    """Every record, in order. Damaged, also for an empty file: the first record comes with the file."""
+    if not archive.bytes:
+        raise Damaged(archive.path, 0, "an empty archive")
+    yield from records(files, archive.path)
+
+
 def captures(files: Files, archive: Archive) -> Iterator[Capture]:
     """Every capture of an archive, in order, one in memory at a time. Damaged."""
-    for record in records(files, archive.path):
+    for record in records_of(files, archive):
         if record.kind not in ("response", "revisit") or not record.fields.get("warc-target-uri"):
             continue
         yield capture_of(record, archive.path)

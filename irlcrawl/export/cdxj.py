@@ -21,12 +21,12 @@ from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import cdxj_name, temporary
-from irlcrawl.export.archives import Archive
+from irlcrawl.export.archives import Archive, records_of
 from irlcrawl.export.processes import each
 from irlcrawl.export.sorted_lines import merged
 from irlcrawl.export.surt import surt
 from irlcrawl.terminal.progress import Bar
-from irlcrawl.worker.archive.reader import Record, records
+from irlcrawl.worker.archive.reader import Record
 from irlcrawl.worker.archive.record import digest, split_response
 
 CAPTURES = ("response", "revisit", "resource", "metadata")
@@ -39,7 +39,7 @@ _MIME_END = re.compile(r"[;\s]")
 
 def lines(files: Files, archive: Archive) -> list[bytes]:
     """The index of one archive: sorted lines, each with its newline, equal ones once. Damaged, OSError."""
-    found = {line for record in records(files, archive.path) if (line := _line(record, archive.name)) is not None}
+    found = {line for record in records_of(files, archive) if (line := _line(record, archive.name)) is not None}
     return sorted(found)
 
 

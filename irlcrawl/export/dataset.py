@@ -35,6 +35,8 @@ from irlcrawl.terminal.progress import Bar
 
 STATE = "export.state"
 VERSION = 3
+NEVER = 0
+"""The time of modification of an archive that is exported anew by the next export."""
 TEMPORARY = "unfinished-"
 """Begins the names of directories for what lies between; a killed export leaves them to the next one."""
 
@@ -124,7 +126,10 @@ class Dataset:
                 f"{directory}: made by `{Plan.told(before).command()}`, and this is `{plan.command()}`: "
                 "give the same options, or export into another directory"
             )
-        known = {line["archive"]: (line["bytes"], line["modified_ns"]) for line in archives}
+        known = {
+            line["archive"]: (line["bytes"], line["modified_ns"]) for line in archives
+            if _is_there(plan, directory, line["archive"], line.get("rows", 0))
+        }  # fmt: skip
         return cls(directory, plan, state, known)
 
     def temporary(self) -> tempfile.TemporaryDirectory[str]:
@@ -145,17 +150,20 @@ class Dataset:
         return [one for one in archives if self._known.get(one.name) != (one.bytes, one.modified_ns)]
 
     def add(
-        self, archives: list[Archive], bar: Bar, jobs: int, damaged: list[Damaged], indexes: Indexes | None = None
+        self, archives: list[Archive], bar: Bar, jobs: int, damaged: list[Damaged], indexes: Indexes | None = None,
+        still_open: int = 0,
     ) -> tuple[int, int]:  # fmt: skip
         """Export archives; returns how many were exported, and how many rows they had. After an error those that are
-        done stay. damaged: gets what is wrong with those that are left out. indexes: as in `rows`. OSError,
-        JobError."""
+        done stay. damaged: gets what is wrong with those that are left out. indexes: as in `rows`. still_open: archives
+        that are still written to: an original that was found nowhere may be in them, so the next export looks again.
+        OSError, JobError."""
         bar.stage(f"export {self.plan.what}", sum(one.bytes for one in archives))
         done = total = 0
-        for archive, made in each(partial(write, self.plan, self.directory, indexes), archives, jobs, damaged):
+        work = partial(write, self.plan, self.directory, indexes)
+        for archive, (made, missed) in each(work, archives, jobs, damaged):
             done, total = done + 1, total + made
-            self._append({"archive": archive.name, "bytes": archive.bytes, "modified_ns": archive.modified_ns,
-                          "rows": made})  # fmt: skip
+            modified_ns = NEVER if missed and still_open else archive.modified_ns
+            self._append({"archive": archive.name, "bytes": archive.bytes, "modified_ns": modified_ns, "rows": made})
             self._known[archive.name] = (archive.bytes, archive.modified_ns)
             bar.read(archive.bytes)
         return done, total
@@ -202,10 +210,18 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
                     yield found
 
 
-def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> int:
-    """The files of one archive; returns their rows. They replace earlier ones."""
-    if plan.what == "graph":
-        return _write_edges(plan, directory, archive, _originals(indexes) if indexes is not None else None)
+def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> tuple[int, int]:
+    """The files of one archive; returns their rows, and of how many records the original was found nowhere. They
+    replace earlier ones."""
+    originals = _originals(indexes) if indexes is not None else None
+    before = originals.missed if originals is not None else 0
+    made = _write_edges(plan, directory, archive, originals) if plan.what == "graph" else (
+        _write_rows(plan, directory, indexes, archive)
+    )  # fmt: skip
+    return made, originals.missed - before if originals is not None else 0
+
+
+def _write_rows(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> int:
     paths = _paths(plan, directory, archive.name)
     opened: dict[str, Writer] = {}
     try:
@@ -229,6 +245,13 @@ def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive)
     finally:
         for writer in opened.values():
             writer.drop()
+
+
+def _is_there(plan: Plan, directory: str, archive: str, rows: int) -> bool:
+    """Whether the files of an archive that was exported are, if it had rows."""
+    if plan.what == "graph":
+        return os.path.exists(edges_path(directory, archive))
+    return not rows or any(map(os.path.exists, _paths(plan, directory, archive).values()))
 
 
 def _paths(plan: Plan, directory: str, archive: str) -> dict[str, str]:

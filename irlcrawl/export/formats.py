@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -112,6 +113,8 @@ class Parquet:
         os.replace(temporary(self._path), self._path)
 
     def drop(self) -> None:
+        with contextlib.suppress(Exception):  # it writes its end, or complains later that it could not
+            self._writer.close()
         self._file.close()
         os.unlink(temporary(self._path))
 

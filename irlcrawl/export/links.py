@@ -24,7 +24,7 @@ def rows_of(capture: Capture, pdf: bool = False, originals: Originals | None = N
     if 300 <= status < 400:
         location = capture.exchange.value(b"location")
         target = canonical(location, stored) if location else None
-        if target is not None:
+        if target is not None and target != stored:
             yield url, target.decode(), None, None, REDIRECT, date
     found = originals.of(capture) if originals is not None and capture.revisit else capture
     if found is None or found.revisit or not 200 <= found.exchange.status < 300:

@@ -49,10 +49,16 @@ class Originals:
         archives, _ = closed(JobDir(indexes.job), files)
         self._archives = [(*_written(one), one) for one in archives]
         self._map = lru_cache(maxsize=_OPEN_MAX)(self._mapped)
+        self.missed = 0
+        """Records whose original was found nowhere."""
 
     def of(self, revisit: Capture) -> Capture | None:
         """The response to which a `revisit` record refers; None if no closed archive that is here has it."""
-        url, date = refers_to(revisit)
+        found = self._found(*refers_to(revisit))
+        self.missed += found is None
+        return found
+
+    def _found(self, url: str | None, date: str | None) -> Capture | None:
         if not url or not date:
             return None
         second = re.sub(r"\D", "", date.partition(".")[0])

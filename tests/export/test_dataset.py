@@ -368,6 +368,46 @@ def test_another_export_into_the_same_directory_is_refused(job: JobDir, run: Run
     assert code == ExitCode.CONFIG and "made by another version of irlcrawl" in err
 
 
+def test_an_archive_without_a_byte_passed_as_whole(job: JobDir, run: Run, tmp_path: Path) -> None:
+    empty = max(job.warcs.iterdir())
+    empty.write_bytes(b"")
+    for what in ("pages", "links", "graph", "cdxj", "wacz"):
+        code, _, err = run("export", what, job.path, "-o", tmp_path / what)
+        assert code == ExitCode.DAMAGED and f"{empty}: damaged at offset 0: an empty archive" in err
+
+
+@pytest.mark.parametrize("what", ["pages", "graph"])
+def test_files_that_were_deleted_were_never_made_again(job: JobDir, run: Run, tmp_path: Path, what: str) -> None:
+    out = tmp_path / "out"
+    run("export", what, job.path, "-o", out)
+    before = tree(out)
+    for path in out.glob("*s000*"):
+        path.unlink()
+    assert run("export", what, job.path, "-o", out)[0] == ExitCode.DONE
+    assert {name: data for name, data in tree(out).items() if name != dataset.STATE} == (
+        {name: data for name, data in before.items() if name != dataset.STATE}
+    )
+
+
+def test_html_with_zeros_was_binary(tmp_path: Path, run: Run) -> None:
+    """UTF-16 that only the header declares, and a page with a zero."""
+    page = "<!doctype html><html><head><title>T</title></head><a href=/x>x</a>"
+    job = make_job(tmp_path / "job", [
+        Page("http://a.test/1", page.encode("utf-16-be"), {"Content-Type": "text/html; charset=utf-16be"}),
+        Page("http://a.test/2", b"<header>\0</header><title>T</title><a href=/x>x</a>", {"Content-Type": "text/html"}),
+        Page("http://a.test/3", b"a\0b", {"Content-Type": "text/plain"}),
+    ])  # fmt: skip
+    rows = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [(row["title"], row["links"]) for row in rows] == [("T", 1), ("T", 1), (None, None)]
+    assert rows[2]["content_mime_detected"] == "application/octet-stream"
+
+
+def test_a_redirect_to_itself_was_a_link(tmp_path: Path, run: Run) -> None:
+    there = {"Location": "/1", "Content-Type": "text/html"}
+    job = make_job(tmp_path / "job", [Page("http://a.test/1", b"", there, status=302)])
+    assert run("export", "links", job.path)[:2] == (ExitCode.DONE, "")
+
+
 def test_what_a_killed_export_of_a_graph_left_stayed(job: JobDir, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("export", "graph", job.path, "-o", out)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.toml import to_toml
+from irlcrawl.export.dataset import STATE
 from irlcrawl.export.originals import _first
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, tree
 from tests.crawl.test_revisits import HTML, SITE, crawl_of
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 from tests.export.made import Page, make_job
@@ -105,6 +106,29 @@ def test_an_original_in_a_file_that_was_moved_away_is_named_and_no_more(crawl: C
     away = [row for row in rows_of(out) if row["title"] is None]
     assert code == ExitCode.DONE and away
     assert all(row["original_url"] == row["url"] and row["original_time"] < row["fetch_time"] for row in away)
+
+
+@pytest.mark.parametrize("what", ["pages", "links", "graph"])
+def test_an_original_that_was_still_being_written_was_never_looked_for_again(
+    tmp_path: Path, run: Run, what: str
+) -> None:
+    """Beside a running crawl: the same command never filled the columns."""
+    body = b"<title>T</title><a href=http://c.test/>C</a>" + b" " * 2000
+    pages = [Page("http://a.test/", body), Page("http://b.test/", body)]
+    job = make_job(tmp_path / "job", pages, dedupe_bytes_min=1024, roll_bytes=1)
+    first, _ = sorted(job.warcs.iterdir())
+    being_written = first.with_name(f"{first.name}.open")
+    first.rename(being_written)
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert run("export", what, job.path, "-o", out, "--originals")[0] == ExitCode.DONE
+    being_written.rename(first)
+    for directory in (out, whole):
+        assert run("export", what, job.path, "-o", directory, "--originals")[0] == ExitCode.DONE
+    assert {name: data for name, data in tree(out).items() if name != STATE} == (
+        {name: data for name, data in tree(whole).items() if name != STATE}
+    )
+    if what == "pages":
+        assert "0 rows of 0 archives" in run("export", what, job.path, "-o", out, "--originals")[2]
 
 
 def test_what_lists_say_takes_no_originals(crawl: Crawl, run: Run) -> None:

@@ -17,16 +17,21 @@ from irlcrawl.worker.page.links import followed_rels, refresh_target
 
 HEAD_BYTES_MAX = 256 << 10
 """A head longer than this is read as far as this."""
-HEAD_BYTES = 64 << 10
-"""Read of a page that does not say where its head ends."""
+HEAD_BYTES, HEAD_BEGINS = 64 << 10, 4 << 10
+"""Read of a page that does not say where its head ends, nor within its beginning that it has one."""
 JSONLD_DEPTH = 4
 """Types are looked for so deep in nested objects."""
 TYPES_MAX = 100
 
 _WITHOUT_WORDS = ("frame", "iframe", "link", "meta")
+_BLOCKS = ", ".join(
+    f"a[href] {name}" for name in ("div", "p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6")
+)
+"""In a link, each begins a line of its own."""
 _FOLLOWED = "a[href], area[href], frame[src], iframe[src], link[href][rel], meta[http-equiv=refresh i][content]"
 
 _HEAD_END = re.compile(rb"<body[\s>]|</head\s*>\s*(?=<body[\s>])", re.IGNORECASE)
+_HEAD = re.compile(rb"<head[\s>]", re.IGNORECASE)
 _HEAD_CLOSED = re.compile(rb"</head\s*>", re.IGNORECASE)
 _TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
 _HIDING_A_BODY = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
@@ -63,7 +68,7 @@ def _linking(xhtml: bool) -> re.Pattern[bytes]:
     href = _any_case("href") + r"\s*="
     usual = r"""\s(?=href=)|\s(?:class|id|title|rel)="[^"]*+"\s(?=href=)"""  # what is before it, mostly
     plain = rf"""(?:\s+(?!{_any_case("href")}=)[a-zA-Z-]++="[^"]*+"(?=\s)|(?!))*+\s+"""
-    any_ = r"""(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?[\s"'/]"""
+    any_ = r"""(?=[\s/])(?:[^<>"']|"[^"]*+"|'[^']*+')*?(?<=[\s"'/])"""
     hiding = "|".join(
         f"{_any_case(first)}(?:{'|'.join(_element(first, rest, xhtml) for rest in names)})"
         for first, names in _HIDING.items()
@@ -128,8 +133,13 @@ def text(body: bytes, codec: str) -> str:
 
 def _links(tree: Any) -> Iterator[Link]:
     """Those that a crawl follows, without scripts and the pages in `srcdoc`."""
+    for unseen in tree.css("a[href] script, a[href] style"):
+        unseen.decompose()
     for broken in tree.css("a[href] br"):
         broken.replace_with(" ")
+    for block in tree.css(_BLOCKS):
+        block.insert_before(" ")
+        block.insert_after(" ")
     for element in tree.css(_FOLLOWED):
         attributes, tag = element.attributes, element.tag
         href = _refers_to(tag, attributes)
@@ -169,7 +179,7 @@ def _head(body: bytes) -> bytes:
             at = _hidden_until(body, end.start())
             if not at:
                 return body[: end.start()]
-    return body[:HEAD_BYTES]
+    return body[: HEAD_BYTES_MAX if _HEAD.search(body, 0, HEAD_BEGINS) else HEAD_BYTES]
 
 
 def _hidden_until(body: bytes, at: int) -> int:

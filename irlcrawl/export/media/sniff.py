@@ -27,7 +27,8 @@ _HTML = re.compile(
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks. Every second byte behind one may be zero, which makes no text binary."""
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_TEXTUAL = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml)|application/(?:x-)?(?:java|ecma)script")
+_MAYBE_BINARY = ("", "text/plain")
+"""What servers say of files that they do not know; other types are believed, as UTF-16 has zeros, too."""
 
 
 def detected(body: bytes, declared: str) -> str:
@@ -49,5 +50,5 @@ def detected(body: bytes, declared: str) -> str:
     if head.startswith(_UTF_16):
         return declared if declared not in ("", OCTETS) else "text/plain"
     if _BINARY.search(head):
-        return OCTETS if not declared or _TEXTUAL.fullmatch(declared) else declared
+        return OCTETS if declared in _MAYBE_BINARY else declared
     return declared if declared not in ("", OCTETS) else "text/plain"

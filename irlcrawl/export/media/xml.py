@@ -12,12 +12,14 @@ from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.worker.page import charset
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_ENTRY_TAG = re.compile(r"<(/?)(item|entry|url|sitemap)(?=[\s>])[^<>]*>")
+_PREFIX = r"(?:(?!image:|video:|news:)[\w.-]{1,32}:)?"
+_ENTRY_TAG = re.compile(rf"<(/?){_PREFIX}(item|entry|url|sitemap)(?=[\s>])[^<>]*>")
 _FEED = re.compile(r"<(?:[\w.-]{1,32}:)?(?:rss|feed|RDF)[\s>]")
 _FEED_LANGUAGE = re.compile(r"<(?:feed|rss|rdf:RDF)\s[^<>]*?xml:lang=[\"']([^\"'<>]*)")
-_ATOM_LINK = re.compile(r"<link\s([^<>]*)>")
+_ATOM_LINK = re.compile(rf"<{_PREFIX}link\s([^<>]*)>")
 _HREF, _REL = re.compile(r"""\bhref\s*=\s*["']([^"']*)"""), re.compile(r"""\brel\s*=\s*["']([^"']*)""")
 _TAG = re.compile(r"<[^<>]*>")
+_ESCAPED = re.compile(r"&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);")
 _CDATA = re.compile(r"<!\[CDATA\[|\]\]>")
 
 
@@ -74,12 +76,13 @@ def _links(markup: str) -> Iterator[Link]:
 
 def _element(markup: str, name: str) -> str:
     """What stands in the first element of that name; empty without one."""
-    start = re.search(rf"<{name}(?:\s[^<>]*)?(?<!/)>", markup)
-    end = markup.find(f"</{name}>", start.end()) if start else -1
+    start = re.search(rf"<({_PREFIX}{name})(?:\s[^<>]*)?(?<!/)>", markup)
+    end = markup.find(f"</{start[1]}>", start.end()) if start else -1
     return markup[start.end() : end] if start and end >= 0 else ""
 
 
 def _plain(markup: str) -> str:
     """The words in a piece of markup. What is escaped, or in CDATA, is HTML, mostly."""
     unescaped = html.unescape(_TAG.sub(" ", _CDATA.sub("", markup)))
-    return collapsed(html.unescape(_TAG.sub(" ", unescaped)) if "<" in unescaped else unescaped)
+    twice = "<" in unescaped or _ESCAPED.search(unescaped) is not None
+    return collapsed(html.unescape(_TAG.sub(" ", unescaped)) if twice else unescaped)

@@ -33,7 +33,7 @@ _ATOM_LINK = re.compile(ATOM_LINK)
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ADDRESS, _DATE, _PRIORITY, _FREQUENCY = (
-    re.compile(PREFIX + names + TEXT)
+    re.compile(rb"<(?!image:)" + PREFIX[1:] + names + TEXT)
     for names in (rb"(?:loc|link)", rb"(?:lastmod|updated|modified|date|pubDate|published|publication_date)",
                   rb"priority", rb"changefreq")
 )  # fmt: skip

@@ -12,6 +12,7 @@ from irlcrawl.export.media import html, xml
 from irlcrawl.export.media.content import Link
 from irlcrawl.export.media.kinds import handler_of
 from irlcrawl.export.media.sniff import detected
+from irlcrawl.worker.page import entries
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/atom+xml")
 BITS = (
@@ -35,7 +36,7 @@ def test_no_page_makes_a_handler_fail(bits: list[str], media_type: str, codec: s
 
 
 LINKS_AND_HIDING = (
-    rb"""<(?:a|area)(?=[\s/])(?:[^<>"']|"[^"]*"|'[^']*')*?[\s"'/]href\s*=""",
+    rb"""<(?:a|area)(?=[\s/])(?:[^<>"']|"[^"]*"|'[^']*')*?(?<=[\s"'/])href\s*=""",
     rb"<!--(?:>|->|.*?(?=--!?>)|.*)",
     rb"<(script|style|textarea|title|template|iframe|noframes|noembed|xmp)\b%b(?:.*?(?=</\1\b)|.*)",
 )
@@ -53,6 +54,46 @@ def counted(body: bytes, xhtml: bool) -> int:
         found += matches[0] is not None
         at = next((match.end() for match in matches if match), at + 1)
     return found
+
+
+@pytest.mark.parametrize(
+    ("inside", "words"),
+    [
+        ("<svg><style>.c{}</style><title>Logo</title></svg>Home", "LogoHome"), ("<script>x()</script>Buy", "Buy"),
+        ("<style>.a{}</style><img alt='Alt'>", "Alt"), ("<div>Title</div><div>12 May</div>", "Title 12 May"),
+        ("<h3>Head</h3><p>para</p>", "Head para"), ("a<b>b</b>c", "abc"),
+        ("<ul><li>one</li><li>two</li></ul>", "one two"),
+    ],
+)  # fmt: skip
+def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) -> None:
+    _, links = html.links(f"<a href=/x>{inside}</a>".encode(), "utf-8")
+    assert [link.text for link in links] == [words]
+
+
+def test_a_long_head_lost_all_but_its_title() -> None:
+    css = "<style>" + "a{}" * 32_000 + "</style>"
+    head = f"{css}<title>T</title><link rel=canonical href=/c><meta name=description content=d>{css}{css}{css}"
+    found = html.read(f"<!doctype html><html><head>{head}</head><body></body></html>".encode(), "utf-8")
+    assert (found.title, found.canonical, found.description) == ("T", "/c", "d")
+
+
+def test_a_link_without_a_space_before_its_href_was_not_counted() -> None:
+    assert html.read(b'<a class="b"href="/1"><a href="/2"><a class="b"hreflang="x">', "utf-8").links == 2
+
+
+def test_words_of_feeds_kept_escapes() -> None:
+    feed = (
+        b"<rss><channel><title>A &amp;amp; B &amp;eacute;</title><item><title>It&amp;#8217;s &amp;lt;b&amp;gt;</title>"
+    )
+    _, links = xml.links(feed + b"<link>/x</link></item></channel></rss>", "utf-8")
+    assert xml.read(feed + b"</item></channel></rss>", "utf-8").title == "A & B \xe9"
+    assert [link.text for link in links] == ["It\u2019s <b>"]
+
+
+def test_sitemaps_with_prefixes_had_no_links() -> None:
+    body = b"<s:urlset><s:url><image:image><image:loc>/i</image:loc></image:image><s:loc>/1</s:loc></s:url></s:urlset>"
+    assert [link.href for link in xml.links(body, "utf-8")[1]] == ["/1"]
+    assert [e.url for e in entries.of_list(body, "text/xml", b"http://a.test/s", 1 << 20)] == [b"http://a.test/1"]
 
 
 MARKUP = (
