@@ -191,6 +191,9 @@ def takedown(args: argparse.Namespace) -> int:
         with reader_may_leave():
             for entry, _ in work.found():
                 print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
+            for entry in work.bereft():
+                url = words.printable(entry.url.decode())
+                print(entry.status, entry.reason, url, "not named: its body is stored with one of these", sep="\t")
         return ExitCode.DONE
     check_mounted(job.warcs)
     try:

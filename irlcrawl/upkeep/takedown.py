@@ -56,6 +56,8 @@ class Takedown:
     """Records that were replaced, each once, however many snapshots share it."""
     lines: int = 0
     """Lines of the crawl log that were mended."""
+    left_bereft: int = 0
+    """Captures of other URLs that lost their body."""
     away: Counter[str] = field(default_factory=Counter)
     """Archive -> records to be taken down in it, of archives that are not here."""
 
@@ -70,9 +72,25 @@ class Takedown:
                 if named is not None and has_content(entry := piece.understood(parse, text)):
                     yield entry, named
 
+    def bereft(self) -> list[LogEntry]:
+        """Captures that nobody named, of which the body stands in a record that is taken down: their own records say no
+        more than that it was the same. Damaged, OSError."""
+        digests = {entry.digest for entry, _ in self.found() if not _borrows(entry)}
+        if not digests:
+            return []
+        whole, bereft = set(), []
+        for entry in log_parts.read(self.files, os.fspath(self.job.crawl_log)):
+            if entry.digest in digests and entry.warc is not None and self.opt_outs.of(entry.url) is None:
+                if _borrows(entry):
+                    bereft.append(entry)
+                else:
+                    whole.add(entry.digest)
+        return [entry for entry in bereft if entry.digest not in whole]
+
     def run(self) -> None:
         """Do it all. JobError where the crawl did not end cleanly; Damaged, OSError."""
         check_ended(self.job, self.files)
+        self.left_bereft = len(self.bereft())
         places: dict[str, array[int]] = {}
         for entry, _ in self.found():
             assert entry.warc is not None
@@ -269,6 +287,11 @@ def has_content(entry: LogEntry) -> bool:
     return entry.warc is not None and bool(entry.digest)
 
 
+def _borrows(entry: LogEntry) -> bool:
+    """Whether another record has the body."""
+    return any(name.startswith("warcRevisit:") for name in entry.notes)
+
+
 def check_ended(job: JobDir, files: Files) -> None:
     """JobError where a crawl was killed, or its disk was full, and nobody went on with it: what its workers left is not
     in the log yet."""
@@ -298,6 +321,9 @@ def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     """Say what was done; whether that is all there was to do."""
     records, lines = words.plural(takedown.records, "record"), words.plural(takedown.lines, "line")
     say(f"taken down: {records}, {lines} of the crawl log")
+    if takedown.left_bereft:
+        what = words.plural(takedown.left_bereft, "capture")
+        say(f"with them went the bodies of {what} of other URLs, which had the same (--dry-run lists them)")
     if not takedown.lines and not takedown.away:
         say("nothing of what was named is stored here, or it was taken down before")
     for name, away in takedown.away.items():

@@ -27,7 +27,7 @@ from irlcrawl.upkeep.takedown import Takedown
 from irlcrawl.web.opt_out import OptOuts
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.reader import records
-from tests.crawl.virtual_crawl import START
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, save_config
 
@@ -293,6 +293,8 @@ def test_the_command(copy: Copy, tmp_path: Path, capsys: pytest.CaptureFixture[s
         get(job.path, "http://a.two.test/4")
     assert main.main(["takedown", str(job.path), "--match", "/7$", "--reason", "x", "--quiet"]) == ExitCode.DONE
     assert capsys.readouterr().out == "taken down: 12 records, 12 lines of the crawl log\n"
+    assert main.main(["takedown", str(job.path), "--match", "/7$", "--reason", "x", "--quiet"]) == ExitCode.DONE
+    assert "nothing of what was named is stored here" in capsys.readouterr().out
     with job:
         assert main.main(["takedown", str(job.path), URL, "--reason", "x", "--quiet"]) == ExitCode.LOCKED
 
@@ -317,3 +319,24 @@ def test_a_wrong_command_line_is_told(
 def test_opt_outs_raise_by_themselves() -> None:
     with pytest.raises(ConfigError):
         opt_out("url", "", "2026-11-02")
+
+
+def test_captures_that_nobody_named_lost_their_bodies_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A body that several URLs have is stored once, with the first of them."""
+    web = Web({})
+    same = Answer(200, {"content-type": "text/plain"}, b"licence " * 500)
+    web.answers |= {"http://me.test/": same, "http://other.test/": same}
+    crawl = Crawl(tmp_path / "job", web, ["http://me.test/", "http://other.test/"], monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    save_config(crawl)
+    (last,) = (one for one in last_words(crawl.job()) if "warcRevisit:digest" in one.notes)
+    second = last.url.decode()
+    first = ({"http://me.test/", "http://other.test/"} - {second}).pop()
+    for url, bereft in ((second, False), (first, True)):
+        assert main.main(["takedown", str(crawl.path), url, "--dry-run"]) == ExitCode.DONE
+        listed = capsys.readouterr().out
+        assert (f"{second}\tnot named: its body is stored with one of these" in listed) == bereft
+    assert main.main(["takedown", str(crawl.path), first, "--reason", "x"]) == ExitCode.DONE
+    assert "with them went the bodies of 1 capture of other URLs" in capsys.readouterr().out
