@@ -20,7 +20,7 @@ from irlcrawl.crawl.returns import Selection
 from irlcrawl.crawl.steering import PATTERN, steer, steer_at_rest
 from irlcrawl.web.block import Block
 from tests.crawl.test_returns import put_back
-from tests.crawl.virtual_crawl import Crawl, Killed, Web
+from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 
 NOW = 1_000_000_000.0
 
@@ -167,6 +167,33 @@ def verb(job: JobDir, name: str, *arguments: str) -> Config:
     with job:
         steer_at_rest(job, name, arguments, NOW)
     return load_stored(job.config_file)
+
+
+@pytest.mark.parametrize("kept", ["paused", "blocked by a pattern"])
+def test_a_robots_txt_that_leads_to_a_host_that_is_not_to_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    """A pause was taken for a failure of the host that leads there; where a pattern blocks the URL it was asked for."""
+    there = "http://b.test/robots.txt"
+    web = Web({"http://a.test/": ["http://a.test/1"], "http://a.test/1": []})
+    web.answers |= {
+        "http://a.test/robots.txt": Answer(301, {"location": there}),
+        there: Answer(200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /1\n"),
+    }
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    if kept == "paused":
+        crawl.config.site["b.test"] = Site(pause=True)
+        crawl.config.politeness.host_dead_hours, crawl.config.limits.seconds = 1.0, 3 * 3600.0
+        crawl.tick_every(60.0, 60.0)
+        assert crawl.run(hours=10) == ExitCode.TIME_LIMIT
+        assert there not in [url for _, url in web.log] and crawl.outcomes() == {}
+        crawl.config.site["b.test"] = Site()
+        assert crawl.run() == ExitCode.DONE
+        assert crawl.outcomes() == {"http://a.test/": ("fetched", "ok"), "http://a.test/1": ("excluded", "robots")}
+    else:
+        crawl.config.scope.block = ["^http://b[.]test/"]
+        crawl.run(hours=500)
+        assert there not in [url for _, url in web.log]
 
 
 def test_verbs_of_a_crawl_that_does_not_run_change_its_file(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from irlcrawl.frontier.politeness.politeness import HostState, Politeness
 from irlcrawl.frontier.state.lease_log import LeaseLog
 from irlcrawl.worker.fetch.wire import Message
 
+PAUSED_S = 60.0
+"""So long a host waits whose robots.txt leads to a paused one, before it is asked there again."""
 Token = tuple[int, int]
 """(stream, the worker's number) of a detour."""
 
@@ -35,11 +37,12 @@ class DetourRequests:
         clock: Clock,
         host_of: Callable[[bytes], Host],
         blocked: Callable[[str], bool],
+        paused: Callable[[str], bool],
     ) -> None:
         """`host_of(origin)` makes a Host of an origin, apart from any that is active; `blocked(name)`: nothing is to be
-        requested from it."""
+        requested from it, `paused(name)`: nothing for now."""
         self._politeness, self._leases, self._clock = politeness, leases, clock
-        self._host_of, self._blocked = host_of, blocked
+        self._host_of, self._blocked, self._paused = host_of, blocked, paused
         self._open: dict[Token, tuple[RemoteWorker, Host]] = {}
 
     def wanted(self, worker: RemoteWorker, visit: LeasedVisit | None, message: Message) -> None:
@@ -51,6 +54,10 @@ class DetourRequests:
         host = self._host_of(origin)
         if self._blocked(host.name):
             _answer(worker, message["id"], None, Reason.BLOCKED)
+            return
+        if self._paused(host.name):  # which is no trouble of the host that leads there
+            visit.not_before = self._clock.now() + PAUSED_S
+            _answer(worker, message["id"], None, None)
             return
         token = (worker.stream, message["id"])
         self._open[token] = (worker, host)

@@ -101,7 +101,8 @@ class Dispatcher:
         self._unsent: list[tuple[RemoteWorker, Message]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.detours = DetourRequests(
-            politeness, leases, clock, self._detour_host, lambda name: self.block.host(name) or self._paused(name)
+            politeness, leases, clock, self._detour_host, lambda name: self.block.host(name),
+            self._paused,
         )  # fmt: skip
 
     # -- what a turn brings ----------------------------------------------------------------------------------------
