@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
+from multiprocessing import forkserver, resource_tracker
 from typing import TypeVar
 
 from drum.files import Damaged
@@ -59,6 +60,7 @@ def _tried(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[t
         return
     # Processes are forked from one that has no threads: the one that draws a progress bar has.
     context = multiprocessing.get_context("forkserver")
+    _start_server()
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, context, _begin) as pool:
         running: dict[Future[R], T] = {}
@@ -76,6 +78,17 @@ def _tried(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Generator[t
             for process in set(multiprocessing.active_children()) - others:
                 process.kill()
             raise
+
+
+def _start_server() -> None:
+    """The process that forks others keeps signals of the terminal from them until `_begin` does: one that came while
+    they loaded their modules gave tracebacks."""
+    resource_tracker.ensure_running()  # before: at its end it lets SIGINT through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _done(running: dict[Future[R], T]) -> Iterator[tuple[T, R]]:
