@@ -3,12 +3,10 @@ of the page, as it was written (worker/page/entries.py)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
-from irlcrawl.base.rows import Source
 from irlcrawl.export.archives import Capture
-from irlcrawl.export.pages import DECODED_BYTES_MAX
+from irlcrawl.export.pages import DECODED_BYTES_MAX, source_of
 from irlcrawl.export.table import Row
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.page import entries
@@ -22,7 +20,5 @@ def rows_of(capture: Capture) -> Iterator[Row]:
     content_type = exchange.content_type
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
     date = capture.record.fields.get("warc-date")
-    unit = capture.record.unit
-    source = json.loads(unit).get("source", Source.LINK) if unit is not None else Source.LINK
-    for entry in entries.of_list(body, content_type, capture.url.encode(), DECODED_BYTES_MAX, source):
+    for entry in entries.of_list(body, content_type, capture.url.encode(), DECODED_BYTES_MAX, source_of(capture)):
         yield entry.url.decode(), capture.url, *entry[1:], date

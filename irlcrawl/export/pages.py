@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.rows import NO_SEGMENT
+from irlcrawl.base.rows import NO_SEGMENT, Source
+from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import Base, canonical, host_of
 from irlcrawl.export.archives import Archive, Capture
 from irlcrawl.export.cdxj import REVISIT
@@ -21,13 +22,16 @@ from irlcrawl.export.surt import surt
 from irlcrawl.export.table import PAGES, TEXT, Column, Row
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive.warc import WarcName
-from irlcrawl.worker.page import charset
+from irlcrawl.worker.page import charset, sitemaps
 
 DECODED_BYTES_MAX = 64 << 20
 """Of a body that decodes to more, so much is read."""
 
 WARC, DIAGNOSTICS, ROBOTS = "warc", "crawldiagnostics", "robotstxt"
 """Common Crawl's subsets: pages with status 200, other responses, robots.txt."""
+GZIP, XML = "application/gzip", "application/xml"
+LISTS = (Source.SITEMAP, Source.SEED)
+"""Sources of URLs that may be lists under any name."""
 _NOTHING = Content()
 _NAMES = {
     "CP866": "IBM866", "CP932": "SHIFT_JIS", "CP949": "EUC-KR", "BIG5HKSCS": "BIG5", "ISO2022_JP": "ISO-2022-JP",
@@ -55,7 +59,8 @@ class Read(NamedTuple):
 
     content_type: str
     mime: str  # declared, as written, its essence
-    media_type: str  # by which it is read
+    found_type: str  # by its first bytes
+    media_type: str  # by which it is read: of a packed list the type of what is in it
     codec: str  # of textual types; empty otherwise
     body: bytes
 
@@ -66,12 +71,28 @@ def read(capture: Capture) -> Read:
     content_type = exchange.content_type
     mime = exchange.mime
     if capture.revisit:
-        return Read(content_type, REVISIT, REVISIT, "", b"")
+        return Read(content_type, REVISIT, REVISIT, REVISIT, "", b"")
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
-    media_type = detected(body, mime)
+    found_type = media_type = detected(body, mime)
+    if media_type == GZIP and (listed := _unpacked(capture, body)) is not None:
+        body, media_type = listed
     textual = media_type != PDF and handler_of(media_type) is not None
     codec = charset.sniff(body, content_type) if textual else ""
-    return Read(content_type, mime, media_type, codec, body)
+    return Read(content_type, mime, found_type, media_type, codec, body)
+
+
+def _unpacked(capture: Capture, body: bytes) -> tuple[bytes, str] | None:
+    """(what is in a packed sitemap or feed, XML); None for other packed files."""
+    inside, _ = at_once(sitemaps.unpacking(body, capture.url.encode(), DECODED_BYTES_MAX, source_of(capture) in LISTS))
+    if inside is body or sitemaps.listed(inside, "", capture.url.encode(), False) is None:
+        return None
+    return inside, XML
+
+
+def source_of(capture: Capture) -> int:
+    """How the URL of a capture was found (rows.Source); LINK where that is not told."""
+    unit = capture.record.unit
+    return int(json.loads(unit).get("source", Source.LINK)) if unit is not None else Source.LINK
 
 
 def is_robots(capture: Capture) -> bool:
@@ -108,7 +129,7 @@ def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Original
         surt(stored).decode(), url, *parts,
         fields.get("warc-date"), status or None, _redirect(capture, status, stored),
         fields.get("warc-payload-digest", "").removeprefix("sha1:") or None,
-        REVISIT if capture.revisit else page.mime or None, page.media_type,
+        REVISIT if capture.revisit else page.mime or None, page.found_type,
         _charset_name(page.codec) if page.codec else None,
         language_of(words) if asked.language else None, _truncated(capture, original), archive.name,
         capture.record.offset, capture.length, _segment(archive.name),

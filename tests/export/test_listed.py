@@ -60,6 +60,22 @@ def test_each_entry_of_a_list_is_a_row_with_what_is_said_of_it(tmp_path: Path, r
     }  # fmt: skip
 
 
+def test_links_of_packed_sitemaps_were_in_no_table(tmp_path: Path, run: Run) -> None:
+    packed = gzip.compress(b"<urlset><url><loc>http://a.test/1</loc></url></urlset>")
+    type_ = {"Content-Type": "application/x-gzip"}
+    job = make_job(tmp_path / "job", [
+        Page("http://a.test/s.xml.gz", packed, type_), Page("http://a.test/s", packed, type_, source=Source.SITEMAP),
+        Page("http://a.test/other.gz", gzip.compress(b"<p>http://a.test/no"), type_),
+    ])  # fmt: skip
+    rows = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
+    assert [(row["from_url"], row["to_url"]) for row in rows] == [
+        ("http://a.test/s.xml.gz", "http://a.test/1"), ("http://a.test/s", "http://a.test/1"),
+    ]  # fmt: skip
+    pages = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [row["links"] for row in pages] == [1, 1, None]
+    assert {row["content_mime_detected"] for row in pages} == {"application/gzip"}
+
+
 def test_lists_that_a_crawl_followed_had_no_rows(tmp_path: Path, run: Run) -> None:
     """Those in plain text, and those under a type such as text/html, of which a robots.txt had said what they are."""
     text, html = {"Content-Type": "text/plain"}, {"Content-Type": "text/html"}
