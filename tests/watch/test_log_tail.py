@@ -6,7 +6,7 @@ from pathlib import Path
 
 from irlcrawl.watch.log_tail import LINES_KEPT, LogTail
 
-LINE = "2001-09-09T01:46:40.000Z {status} 1 http://a.test/{number} - - text/html #001 20010909014640000+{took} - - outcome=fetched\n"  # noqa: E501
+LINE = "2001-09-09T01:46:40.000Z {status} 1 http://a.test/{number} - - text/html #001 20010909014640000+{took} - - outcome=fetched,reason=ok\n"  # noqa: E501
 
 
 def lines(first: int, last: int, status: int = 200, took: int = 5) -> str:
@@ -42,7 +42,7 @@ def test_a_url_that_robots_kept_from_its_request_was_counted_as_a_request_of_no_
     log = tmp_path / "crawl.log"
     log.touch()
     tail = LogTail(log)
-    left_out = LINE.format(status=-9998, number=1, took=0).replace("outcome=fetched", "outcome=excluded,reason=robots")
+    left_out = LINE.format(status=-9998, number=1, took=0).replace("fetched,reason=ok", "excluded,reason=robots")
     log.write_text(lines(0, 1) + left_out)
     tail.read()
     assert urls(tail) == ["0", "1"] and list(tail.durations) == [("200", "")]

@@ -275,7 +275,8 @@ def test_hostile_labels_are_escaped_and_few(known: dict[str, Any], tmp_path: Pat
     log.touch()
     tail = LogTail(log)
     line = (
-        "2001-09-09T01:46:40.000Z {status} 1 http://a.test/ - - text/html #001 20010909014640000+5 - - outcome=fetched"
+        "2001-09-09T01:46:40.000Z {status} 1 http://a.test/ - - text/html #001 20010909014640000+5 - - "
+        "outcome=fetched,reason=ok"
     )
     log.write_text("".join(line.format(status=status) + "\n" for status in range(100, 1000)))
     tail.read()
