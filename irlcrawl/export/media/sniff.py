@@ -20,7 +20,7 @@ _ROOT = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF|svg|h
 _ROOTS = {b"rss": "application/rss+xml", b"feed": "application/atom+xml", b"RDF": "application/rdf+xml",
           b"svg": "image/svg+xml", b"html": "application/xhtml+xml"}  # fmt: skip
 _HTML = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,512}?-->\s*)*"
+    rb"(?:\xef\xbb\xbf)?\s*+(?:(?><!--.{0,512}?-->)\s*+)*"
     rb"<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[\s>]",
     re.IGNORECASE | re.DOTALL,
 )

@@ -52,11 +52,10 @@ _HTTP = re.compile(rb"\s*https?://", re.IGNORECASE)
 _ATOM_LINK = re.compile(rb"<(?:[\w.-]{1,32}:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
 _XML_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?feed\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']")
 _FEED = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*+(?:<\?[^<>]*+>\s*+|<!--.{0,4096}?-->\s*+)*"
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<\?[^<>]*+>\s*+)*"
     rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
-    re.DOTALL,
 )
-"""The start of a feed that came as HTML (WHATWG MIME sniffing 7.3)."""
+"""The start of a feed that came as HTML (WHATWG MIME sniffing 7.3), without comments."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
@@ -95,7 +94,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     """listed(), in steps."""
     mime = essence(content_type)
     told = mime in _UNTOLD or mime == "text/plain" or _is_xml(mime)
-    if not (told or (as_text and _says_sitemap(body)) or _FEED.match(body)):
+    if not (told or (as_text and _says_sitemap(body)) or _FEED.match(_beginning(body))):
         return None
     codec = charset.sniff(body, content_type)
     if len(body) > LARGE_BYTES:

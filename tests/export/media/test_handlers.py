@@ -70,6 +70,12 @@ def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) 
     assert [link.text for link in links] == [words]
 
 
+def test_a_page_that_begins_with_many_comments_never_ended_an_export() -> None:
+    """There were 2^140 ways to read them as fewer and longer ones."""
+    assert detected(b"<!---->" * 140 + b"x", "") == "text/plain"
+    assert detected(b"<!-- a -->\n" * 20 + b"<html>", "text/plain") == "text/html"
+
+
 def test_a_long_head_lost_all_but_its_title() -> None:
     css = "<style>" + "a{}" * 32_000 + "</style>"
     head = f"{css}<title>T</title><link rel=canonical href=/c><meta name=description content=d>{css}{css}{css}"

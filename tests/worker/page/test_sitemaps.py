@@ -235,6 +235,12 @@ def test_a_feed_that_came_as_html_or_without_links_was_lost(feed: str, urls: lis
     assert found == (None if urls is None else [f"https://www.example.com{url}" for url in urls])
 
 
+def test_a_page_that_begins_with_many_comments_is_no_feed() -> None:
+    """There are 2^1000 ways to read them as fewer and longer ones."""
+    assert listed(b"<!---->" * 1000 + b"<p>", "text/html") is None
+    assert listed(b"<!---->" * 50 + b"<rss><item><link>/a</link>", "text/html") == ["https://www.example.com/a"]
+
+
 def test_a_sitemap_behind_a_long_comment_was_none() -> None:
     body = (
         b"<?xml version='1.0'?>\n<!-- " + b"licence " * 1000 + b"-->\n<!----><urlset><url><loc>/a</loc></url></urlset>"
