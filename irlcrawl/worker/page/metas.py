@@ -13,7 +13,7 @@ import re2
 
 from irlcrawl.worker.page import scan
 
-HEAD_BYTES_MAX = 512 << 10
+HEAD_BYTES_MAX = 256 << 10
 """Bytes looked at of a page whose head is longer, or ends by no `</head`."""
 FALSE_ENDS_MAX = 8
 _HIDING = ((b"<script", b"</script"), (b"<!--", b"-->"))

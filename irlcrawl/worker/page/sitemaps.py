@@ -34,8 +34,8 @@ RESOLVED_BYTES = 64 << 10
 """Of references resolved between two stops; a reference counts as its length and 64."""
 COMMENTS_MAX = 100_000
 """Behind so many nothing is read."""
-COMMENTS_BEFORE_MAX = 100
-"""Before a sitemap's own first element."""
+COMMENTS_BEFORE_MAX, COMMENT_BEFORE_BYTES_MAX = 100, 256 << 10
+"""Before a sitemap's own first element; the most of one."""
 LOOK_BYTES = 4096
 """Markup looks like a sitemap or a feed within so many bytes, if it is one."""
 XML_TYPES = re.compile(r"(?:application|text)/(?:x-xml|rss|atom|(?:[\w.+-]+\+)?xml)")
@@ -173,7 +173,7 @@ def _beginning(body: bytes) -> bytes:
         if start < 0:
             return (kept + body[at : at + LOOK_BYTES])[:LOOK_BYTES]
         kept += body[at:start]
-        end = body.find(b"-->", start + 4)
+        end = body.find(b"-->", start + 4, start + COMMENT_BEFORE_BYTES_MAX)
         if end < 0:
             break
         at = end + 3
