@@ -64,8 +64,10 @@ def linked_first(crawl: Crawl, url: str) -> str:
 
 
 def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, ask: Ask) -> None:
-    met: set[str] = set()
-    for pages in (3, 15, 250):
+    wanted, met = {"ready", "resting", "queued", "over_budget"}, set[str]()
+    for pages in (3, 15, 250, 60, 100, 150, 200):  # how far a turn is at a kill is the machine's to say
+        if wanted <= met:
+            break
         with pytest.MonkeyPatch.context() as monkeypatch:
             crawl = half_way(tmp_path / f"job{pages}", monkeypatch, pages)
         reading = Reading.open(JobDir(crawl.path))
@@ -81,7 +83,7 @@ def test_every_url_that_is_not_done_is_told_once_with_its_place(tmp_path: Path, 
             assert told["history"] == [] or told["history"][-1]["outcome"] == "retry"
             assert told["via"] in done or told["depth"] == 0, "the page that linked to it was fetched"
         met |= set(places.values())
-    assert {"ready", "resting", "queued", "over_budget"} <= met <= set(PLACES)
+    assert wanted <= met <= set(PLACES)
 
 
 def test_why_of_a_url_that_is_done_one_that_is_forbidden_and_one_nobody_found(
