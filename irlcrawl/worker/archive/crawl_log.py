@@ -61,9 +61,8 @@ _SOURCES = {letter: source for source, letter in DISCOVERY_LETTER.items()}
 _REASON_NAMES = {int(reason): reason.name.lower() for reason in Reason}
 _OUTCOMES, _REASONS = frozenset(_CLASS_NAMES.values()), frozenset(_REASON_NAMES.values())
 _WARC = re.compile(r"(.+)@(\d+)\+(\d+)")
-
-
 _KEPT_BY_REDIRECTS = (Source.REQUISITE, Source.SITEMAP)
+"""Sources that the target of a redirect has, too."""
 
 
 class BadLine(ValueError):

@@ -57,7 +57,7 @@ def of_list(
     its content coding undone; a file that is itself compressed is unpacked to `bytes_max`. source: of the URL, rows.py:
     what a crawl takes for a list depends on who named it. Of a list in plain text an entry has nothing but its URL."""
     body, _ = at_once(sitemaps.unpacking(body, url, bytes_max, source == Source.SITEMAP))
-    lists = sitemaps.listed(body, content_type, url, sitemaps.is_text_list(source, body))
+    lists = sitemaps.listed(body, content_type, url, sitemaps.may_be_list(source, body))
     if lists is None:
         return
     codec = charset.sniff(body, content_type)

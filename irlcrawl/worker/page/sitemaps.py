@@ -116,9 +116,9 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     return (yield from _stored(_of_feed(body), url, LINKS_MAX, named or url))
 
 
-def is_text_list(source: int, body: bytes) -> bool:
-    """Whether a body may be a list in plain text: a robots.txt or a sitemap names it as one (`source`: of its URL); a
-    seed has to look like one."""
+def may_be_list(source: int, body: bytes) -> bool:
+    """Whether a body may be a list although its type does not say so, as text/html and text/plain: a robots.txt or a
+    sitemap names it as one (`source`: of its URL); a seed has to look like one."""
     return source == Source.SITEMAP or (source == Source.SEED and (is_url_list(body) or _says_sitemap(body)))
 
 
