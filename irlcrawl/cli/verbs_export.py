@@ -81,6 +81,7 @@ def _load(args: argparse.Namespace) -> None:
 
     if args.export in ("pages", "links", "graph", "wacz"):
         needed("selectolax.lexbor", "reading HTML")
+        needed("pcre2", "reading HTML")
     if args.format == "parquet":
         needed("pyarrow.parquet", "--format parquet")
 

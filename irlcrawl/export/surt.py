@@ -13,6 +13,8 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 _URL = re.compile(rb"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.DOTALL)
+_PLAIN = re.compile(rb"(https?)://([a-z0-9.-]+)((?:/[a-zA-Z0-9_~-][a-zA-Z0-9_.~-]*+)*+)/?")
+"""What most URLs are: nothing is escaped, no part of the path is empty or begins with a dot, no query follows."""
 _SCHEMES = re.compile(rb"\A(?:https?://)+(https?://)")
 _WWW = re.compile(rb"www\d*\.")
 _PORTS = {b"http": b"80", b"https": b"443"}
@@ -33,6 +35,9 @@ _MAY_HAVE_SESSION = re.compile(rb"sid=|sessionid|cftoken=", re.IGNORECASE)
 
 def surt(url: bytes) -> bytes:
     """The key of a stored URL; of anything else, the bytes as they are."""
+    if plain := _PLAIN.fullmatch(url):
+        scheme, authority, path = plain.groups()
+        return _host(scheme, authority) + (path.lower() or b"/")
     match = _URL.fullmatch(_SCHEMES.sub(rb"\1", url, count=1))
     if match is None:
         return url

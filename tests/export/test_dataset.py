@@ -426,7 +426,12 @@ def test_a_graph_in_an_earlier_format_was_left_as_it_was_unsaid(job: JobDir, run
 
 @pytest.mark.parametrize(
     ("library", "words", "extra"),
-    [("selectolax", [], "export"), ("pyarrow", ["--format", "parquet"], "export"), ("resiliparse", ["--text"], "text")],
+    [
+        ("selectolax", [], "export"),
+        ("pcre2", [], "export"),
+        ("pyarrow", ["--format", "parquet"], "export"),
+        ("resiliparse", ["--text"], "text"),
+    ],
 )
 def test_a_missing_library_is_named(
     job: JobDir, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, words: list[str], extra: str

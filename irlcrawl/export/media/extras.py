@@ -7,7 +7,7 @@ from types import ModuleType
 
 from irlcrawl.base.job import JobError
 
-EXTRAS = {"pyarrow": "export", "selectolax": "export", "resiliparse": "text", "pypdfium2": "pdf"}
+EXTRAS = {"pyarrow": "export", "selectolax": "export", "pcre2": "export", "resiliparse": "text", "pypdfium2": "pdf"}
 """Library -> the extra of irlcrawl that installs it."""
 
 

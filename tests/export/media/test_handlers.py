@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pcre2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,25 @@ def test_a_long_head_lost_all_but_its_title() -> None:
 
 def test_a_link_without_a_space_before_its_href_was_not_counted() -> None:
     assert html.read(b'<a class="b"href="/1"><a href="/2"><a class="b"hreflang="x">', "utf-8").links == 2
+
+
+def test_links_are_counted_where_no_program_may_make_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_ = pcre2.compile
+
+    def interpreted(expression: bytes, jit: bool) -> pcre2.Pattern:
+        if jit:
+            raise pcre2.LibraryError(-45)  # PCRE2_ERROR_JIT_BADOPTION
+        return compile_(expression, jit=False)
+
+    monkeypatch.setattr(pcre2, "compile", interpreted)
+    html._compiled.cache_clear()
+    html._linking.cache_clear()
+    try:
+        assert html.read(b"<!-- <a href=/0> --><a href=/1><A\nHREF=/2>", "utf-8").links == 2
+        assert html.read(b"<!--" + b"- " * 5_000_000, "utf-8").links is None
+    finally:
+        html._compiled.cache_clear()
+        html._linking.cache_clear()
 
 
 def test_words_of_feeds_kept_escapes() -> None:
