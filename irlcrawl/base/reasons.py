@@ -89,6 +89,9 @@ PASSING = DOUBTFUL | {Reason.TLS}
 NO_PAGE = {Reason.CHALLENGE: "challenge", Reason.PARKED: "parked"}
 """What came stands in the place of a page, and how that is counted (counters.py): nothing is taken from it."""
 
+OF_PAGES = range(200, 301)
+"""Statuses whose body is a page, with links to follow and wishes to keep. A browser shows a 300, a list of choices."""
+
 UNWANTED = frozenset((Reason.UNWANTED_TYPE, Reason.UNWANTED_LENGTH))
 """The host would have sent a page, and the configuration does not want it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irlcrawl.base.reasons import OF_PAGES
 from irlcrawl.base.url import canonical
 from irlcrawl.export.archives import Capture
 from irlcrawl.export.media.kinds import handler_of
@@ -27,7 +28,7 @@ def rows_of(capture: Capture, pdf: bool = False, originals: Originals | None = N
         if target is not None and target != stored:
             yield url, target.decode(), None, None, REDIRECT, date
     found = originals.of(capture) if originals is not None and capture.revisit else capture
-    if found is None or found.revisit or not 200 <= found.exchange.status < 300:
+    if found is None or found.revisit or found.exchange.status not in OF_PAGES:
         return
     page = read(found)
     handler = handler_of(page.media_type, pdf) if page.body else None

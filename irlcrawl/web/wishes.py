@@ -3,7 +3,7 @@
     noindex nofollow noarchive nocache nosnippet noimageindex noai noimageai     X-Robots-Tag, <meta name=robots>
     unavailable_after=2027-01-31T00:00:00Z (`?` for a date that cannot be read)  the same
     train-ai=n search=y …                                                        Content-Usage (IETF AIPREF)
-    ai-train=n ai-input=n search=y …                                             Content-Signal in a robots.txt
+    ai-train=n ai-input=n search=y …                                             Content-Signal (header and robots.txt)
     tdm-reservation=1 tdm-policy=https://…                                       TDMRep
 
 `none` is noindex and nofollow. A wish has no comma and no `+`, so that those of a page are one annotation of the crawl
@@ -37,7 +37,7 @@ _UNAVAILABLE = "unavailable_after"
 _TDM = ("tdm-reservation", "tdm-policy")
 META_NAMES = ("robots", *_TDM)
 """Names of `<meta>` elements that speak of use, beside the crawler's own product token."""
-HEADERS = frozenset((b"x-robots-tag", b"content-usage", b"tdm-reservation", b"tdm-policy"))
+HEADERS = frozenset((b"x-robots-tag", b"content-usage", b"content-signal", b"tdm-reservation", b"tdm-policy"))
 
 _DIRECTIVE = re.compile(r"([^\s,:]+)(\s*+:)?")
 _VALUED_DIRECTIVES = frozenset({_UNAVAILABLE, "max-snippet", "max-image-preview", "max-video-preview"})
@@ -149,7 +149,7 @@ _SIGNAL = re.compile(r"([a-z][a-z0-9_-]{0,63})\s*+=\s*+(yes|no)")
 
 
 def of_signal(value: str) -> set[str]:
-    """The signals in a Content-Signal line: `search=yes, ai-train=no` are `search=y` and `ai-train=n`."""
+    """The signals in a Content-Signal line or header: `search=yes, ai-train=no` are `search=y` and `ai-train=n`."""
     parts = (_SIGNAL.fullmatch(part.strip()) for part in value.lower().split(","))
     return {f"{part[1]}={part[2][0]}" for part in parts if part is not None}
 
@@ -188,6 +188,8 @@ def of_header(fields: Iterable[tuple[bytes, bytes]], names: Collection[str]) -> 
             robots.append(text)
         elif name == b"content-usage":
             usage.append(text)
+        elif name == b"content-signal":
+            found |= of_signal(text)
         else:
             found |= of_tdm(name.decode("ascii"), text)
     if robots:

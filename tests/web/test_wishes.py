@@ -106,14 +106,14 @@ def test_tdmrep() -> None:
     assert of_tdm("tdm-policy", '"https://a.test/p?a=1,2+3 é"') == {"tdm-policy=https://a.test/p?a=1%2C2%2B3%20%C3%A9"}
 
 
-def test_a_header_speaks_by_four_fields_and_a_page_by_three_names() -> None:
+def test_a_header_speaks_by_five_fields_and_a_page_by_three_names() -> None:
     fields = [
         (b"x-robots-tag", b"noai"), (b"x-robots-tag", b"otherbot: noindex"), (b"content-usage", b"train-ai=n"),
         (b"content-usage", b"search=y"), (b"tdm-reservation", b"1"), (b"tdm-policy", b"https://a.test/p"),
-        (b"server", b"x"),
+        (b"content-signal", b"ai-input=no, search=yes"), (b"server", b"x"),
     ]  # fmt: skip
     assert words_of(joined(of_header(fields, US))) == [
-        "noai", "search=y", "tdm-policy=https://a.test/p", "tdm-reservation=1", "train-ai=n",
+        "ai-input=n", "noai", "search=y", "tdm-policy=https://a.test/p", "tdm-reservation=1", "train-ai=n",
     ]  # fmt: skip
     assert of_header([(b"server", b"x")], US) == set() and words_of("") == []
     assert of_meta("testbot", "noarchive", US) == {"noarchive"}

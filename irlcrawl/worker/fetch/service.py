@@ -23,7 +23,7 @@ import irlcrawl
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
-from irlcrawl.base.reasons import Class, Reason
+from irlcrawl.base.reasons import OF_PAGES, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Archive, Config
@@ -149,7 +149,7 @@ class Worker:
             unit.wishes = joined(said)
             if (
                 unit.cls == Class.FETCHED
-                and exchange.status < 300
+                and exchange.status in OF_PAGES
                 and self._wishes.withhold(said, exchange, unit.start)
             ):
                 unit.reason, stored = Reason.WITHHELD, None

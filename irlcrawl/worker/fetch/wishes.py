@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from irlcrawl.base.reasons import OF_PAGES
 from irlcrawl.base.steps import at_once
 from irlcrawl.config.keys import Config
 from irlcrawl.web import wishes
@@ -29,7 +30,7 @@ class Wishes:
         self._decoded_bytes_max = config.fetch.decoded_bytes_max
 
     def of(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
-        """The wishes in the header, in the head of a page that was found (2xx), and in the robots.txt and the
+        """The wishes in the header, in the head of a page that was found, and in the robots.txt and the
         tdmrep.json of its host."""
         try:
             return self._read(exchange, rules)
@@ -40,7 +41,7 @@ class Wishes:
     def _read(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
         found = wishes.of_header(exchange.fields, self._agents)
         mime = exchange.mime
-        if exchange.body and (not mime or mime in HTML_TYPES) and 200 <= exchange.status < 300:
+        if exchange.body and (not mime or mime in HTML_TYPES) and exchange.status in OF_PAGES:
             body, _ = exchange.decoded(self._decoded_bytes_max)
             if is_html(body, mime):
                 for name, content in named(_plain(body, exchange), self._metas):

@@ -25,7 +25,7 @@ from irlcrawl.base.keys import (
     priority_of,
     url_keys,
 )
-from irlcrawl.base.reasons import NO_PAGE, UNWANTED, Class, Reason
+from irlcrawl.base.reasons import NO_PAGE, OF_PAGES, UNWANTED, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, VISIT, Carried, Change, PageFlag, Robots, Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
 from irlcrawl.base.url import Base, canonical
@@ -194,7 +194,7 @@ def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
         found.counts[NO_PAGE[Reason(unit.reason)]] = 1
     elif unit.reason in UNWANTED:
         found.counts["unwanted"] = 1
-    elif 200 <= unit.status < 300:
+    elif unit.status in OF_PAGES:
         yield from _links(unit, exchange, context, found)
 
 

@@ -55,12 +55,15 @@ _TAG_BYTES_MAX = 12
 _ATTRIBUTES = re.compile(ATTRIBUTES.encode())
 _STYLED = re2.compile(rb"""(?i)[\s"']style\s*=\s*(?:"([^"]*)"|'([^']*)')""", _options)
 
+_URL = r"""url\(\s*+(?:"([^"\n]*+)|'([^'\n]*+)|((?:[^()"'\\\s]++|\\[0-9a-fA-F]{1,6}\s?|\\.|(?!))*+))"""
 _CSS = re.compile(
-    r"""/\*[^*]*+(?:\*++(?!/)[^*]*+|(?!))*+|@namespace[^;]*+"""
-    r"""|url\(\s*+(?:"([^"\n]*+)|'([^'\n]*+)|((?:[^()"'\\\s]++|\\[0-9a-fA-F]{1,6}\s?|\\.|(?!))*+))"""
-    r"""|@import\s++(?:"([^"\n]*+)|'([^'\n]*+))""",
+    rf"""/\*[^*]*+(?:\*++(?!/)[^*]*+|(?!))*+|@namespace[^;]*+|{_URL}"""
+    r"""|@import\s++(?:"([^"\n]*+)|'([^'\n]*+))|image-set\(((?:[^()]++|\([^()]*+\)|(?!))*+)""",
     re.IGNORECASE,
 )
+_IN_IMAGE_SET = re.compile(rf"""type\([^)]*+|{_URL}|"([^"\n]*+)"?|'([^'\n]*+)'?""", re.IGNORECASE)
+"""A string in an image-set() is the URL of an image, but for that of a type (CSS Images 4, 2.4)."""
+_NAMING = ("url(", "@import", "image-set(", "URL(", "@IMPORT", "IMAGE-SET(")
 _CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.DOTALL)
 _CANDIDATE = re.compile(r"[\s,]*+(\S++)([^,(]*+(?:\([^)]*+\)?[^,(]*+)*+)")
 
@@ -86,7 +89,7 @@ def of_page(markup: bytes) -> Steps[tuple[str | None, list[str], bool]]:
             base = attributes.get("href") if base is None else base
         elif name == "script" or name not in _RAW_TEXT:
             _of_element(name, attributes, found)
-    if b"url(" in markup:
+    if b"url(" in markup or b"image-set(" in markup:
         for count, styled in enumerate(_STYLED.finditer(markup)):
             if count % STEP_MATCHES == STEP_MATCHES - 1:
                 yield
@@ -157,13 +160,22 @@ def of_srcset(text: str) -> Iterator[str]:
 def of_css(text: str) -> list[str]:
     """The URLs that a style sheet, or an attribute `style`, names."""
     found: dict[str, None] = {}
-    if "url(" in text or "@import" in text or "URL(" in text or "@IMPORT" in text:
-        for match in islice(_CSS.finditer(text, 0, CSS_CHARS_MAX), CSS_MATCHES_MAX):
-            reference = next(filter(None, match.groups()), "")
+    if any(word in text for word in _NAMING):
+        for reference in islice(_of_css(text), CSS_MATCHES_MAX):
             _take(found, _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference)
             if len(found) == REFERENCES_MAX:
                 break
     return list(found)
+
+
+def _of_css(text: str) -> Iterator[str]:
+    """References as they are written; an empty one for all else that is looked at, so that it counts."""
+    for match in _CSS.finditer(text, 0, CSS_CHARS_MAX):
+        if match.lastindex == _CSS.groups:
+            yield ""
+            yield from (next(filter(None, one.groups()), "") for one in _IN_IMAGE_SET.finditer(match[_CSS.groups]))
+        else:
+            yield next(filter(None, match.groups()), "")
 
 
 def _css_character(escape: re.Match[str]) -> str:

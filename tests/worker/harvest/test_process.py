@@ -214,8 +214,9 @@ def test_near_duplicates_support_nobody_and_their_links_within_their_site_go_las
 @pytest.mark.parametrize(
     ("given_unit", "links"),
     [
-        (unit(), 1), (unit(cls=Class.RETRY, reason=Reason.THROTTLED, status=503, retry_due=5.0), 0),
-        (unit(status=404, reason=Reason.HTTP_ERROR), 0), (unit(segment=NO_SEGMENT, cls=Class.NONE), 0),
+        (unit(), 1), (unit(status=300), 1), (unit(status=404, reason=Reason.HTTP_ERROR), 0),
+        (unit(cls=Class.RETRY, reason=Reason.THROTTLED, status=503, retry_due=5.0), 0),
+        (unit(segment=NO_SEGMENT, cls=Class.NONE), 0),
     ],
 )  # fmt: skip
 def test_only_pages_that_were_fetched_have_links(given_unit: Unit, links: int) -> None:

@@ -54,6 +54,10 @@ def test_of_page() -> None:
         ("url(data:image/png;base64,AA==) url(#a) url() url('')", []),
         ("url(", []),
         ("url(\\d800)", ["\ufffd"]),
+        (
+            "-webkit-image-set('a.png' 1x, \"b.avif\" type('image/avif'), url(c.png) 2x) image-set(\"d\\20 e\" 1x",
+            ["a.png", "b.avif", "c.png", "d e"],
+        ),
     ],
 )
 def test_of_css(text: str, found: list[str]) -> None:
@@ -71,7 +75,12 @@ def test_of_srcset(text: str, found: list[str]) -> None:
     assert list(of_srcset(text)) == found
 
 
-@given(st.lists(st.sampled_from(["<img src=", "<!--", "-->", "<style>", "</style", "url(", "'", '"', ">", " ", "\\"])))
+BITS = (
+    "<img src=", "<!--", "-->", "<style>", "</style", "url(", "image-set(", "type(", ")", "'", '"', ">", " ", "\\",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(BITS)))
 def test_nothing_breaks_it(parts: list[str]) -> None:
     text = "".join(parts)
     at_once(of_page(text.encode()))
@@ -81,8 +90,11 @@ def test_nothing_breaks_it(parts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["<img ", "<!--", "<style>", "url(", "url('", "@import ", "/*", "<a style='", "style=", "<link rel=icon ", "("],
-)
+    [
+        "<img ", "<!--", "<style>", "url(", "url('", "image-set(", "image-set('", "@import ", "/*", "<a style='",
+        "style=", "<link rel=icon ", "(",
+    ],
+)  # fmt: skip
 def test_the_work_is_linear(part: str) -> None:
     """A quadratic search would take minutes of half a MB."""
     text = part * ((1 << 19) // len(part))
@@ -114,6 +126,7 @@ def test_what_is_looked_at_of_an_image_and_of_a_style_is_bounded() -> None:
     names = " 1x, ".join(f"{number}.png" for number in range(CANDIDATES_MAX + 9))
     assert len(at_once(of_page(f"<img srcset='{names}'>".encode()))[1]) == CANDIDATES_MAX
     assert of_css("/**/" * CSS_MATCHES_MAX + "url(late.png)") == []
+    assert of_css("image-set(" + "''" * CSS_MATCHES_MAX + ") url(late.png)") == []
     assert of_css("url(early.png)" + " " * CSS_CHARS_MAX + "url(late.png)") == ["early.png"]
 
 
