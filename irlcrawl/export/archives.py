@@ -14,6 +14,7 @@ from typing import NamedTuple
 from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobDir, check_mounted
+from irlcrawl.base.rows import Source
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import split_response
 from irlcrawl.worker.archive.unit import Exchange
@@ -91,6 +92,12 @@ def capture_of(record: Record, path: str) -> Capture:
         header, body = record.block or _header_kept(record), b""  # a header of its own is optional
     url = record.fields["warc-target-uri"].encode()
     return Capture(record, Exchange(url, "", b"", header, body), revisit)
+
+
+def source_of(capture: Capture) -> int:
+    """How the URL of a capture was found (rows.Source); LINK where that is not told."""
+    unit = capture.record.unit
+    return int(json.loads(unit).get("source", Source.LINK)) if unit is not None else Source.LINK
 
 
 def _header_kept(record: Record) -> bytes:

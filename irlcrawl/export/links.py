@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from irlcrawl.base.reasons import OF_PAGES
 from irlcrawl.base.url import canonical
 from irlcrawl.export.archives import Capture
+from irlcrawl.export.listed import MAYBE_LISTS, untold
 from irlcrawl.export.media.kinds import handler_of
 from irlcrawl.export.originals import Originals
 from irlcrawl.export.pages import read, resolver_of
@@ -31,6 +32,11 @@ def rows_of(capture: Capture, pdf: bool = False, originals: Originals | None = N
     if found is None or found.revisit or found.exchange.status not in OF_PAGES:
         return
     page = read(found)
+    if page.media_type in MAYBE_LISTS and (entries := untold(found, page.body)):
+        for entry in entries:
+            if entry.url != stored:
+                yield url, entry.url.decode(), None, None, entry.element, date
+        return
     handler = handler_of(page.media_type, pdf) if page.body else None
     if handler is None:
         return

@@ -5,11 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irlcrawl.export.archives import Capture
-from irlcrawl.export.pages import DECODED_BYTES_MAX, source_of
+from irlcrawl.base.rows import Source
+from irlcrawl.export.archives import Capture, source_of
 from irlcrawl.export.table import Row
 from irlcrawl.web.coding import decode
 from irlcrawl.worker.page import entries
+
+DECODED_BYTES_MAX = 64 << 20
+"""Of a body that decodes to more, so much is read."""
+LISTS = (Source.SITEMAP, Source.SEED)
+"""Sources of URLs that may be lists under any media type."""
+MAYBE_LISTS = ("text/html", "text/plain", "application/gzip")
+"""Media types that do not say whether a body is a list."""
 
 
 def rows_of(capture: Capture) -> Iterator[Row]:
@@ -17,8 +24,21 @@ def rows_of(capture: Capture) -> Iterator[Row]:
     if capture.revisit or not 200 <= capture.exchange.status < 300:
         return
     exchange = capture.exchange
-    content_type = exchange.content_type
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
     date = capture.record.fields.get("warc-date")
-    for entry in entries.of_list(body, content_type, capture.url.encode(), DECODED_BYTES_MAX, source_of(capture)):
+    for entry in _entries(capture, body, source_of(capture)):
         yield entry.url.decode(), capture.url, *entry[1:], date
+
+
+def untold(capture: Capture, body: bytes) -> list[entries.Entry]:
+    """The entries of a body, content-decoded, of one of MAYBE_LISTS that the crawl took for a list, as a robots.txt, a
+    sitemap or a seed named its URL. Empty for a page."""
+    unit = capture.record.unit or ""
+    if not any(f'"source":{source:d}' in unit for source in LISTS):  # quicker than to load it, of each page
+        return []
+    source = source_of(capture)
+    return list(_entries(capture, body, source)) if source in LISTS else []
+
+
+def _entries(capture: Capture, body: bytes, source: int) -> Iterator[entries.Entry]:
+    return entries.of_list(body, capture.exchange.content_type, capture.url.encode(), DECODED_BYTES_MAX, source)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from irlcrawl.base.rows import NO_SEGMENT, Source
+from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import Base, canonical, host_of
-from irlcrawl.export.archives import Archive, Capture
+from irlcrawl.export.archives import Archive, Capture, source_of
 from irlcrawl.export.cdxj import REVISIT
 from irlcrawl.export.hostname import host_columns
 from irlcrawl.export.language import language_of
+from irlcrawl.export.listed import DECODED_BYTES_MAX, LISTS, MAYBE_LISTS, untold
 from irlcrawl.export.media.content import Content
 from irlcrawl.export.media.kinds import PDF, handler_of
 from irlcrawl.export.media.sniff import detected
@@ -24,15 +25,9 @@ from irlcrawl.web.coding import decode
 from irlcrawl.worker.archive.warc import WarcName
 from irlcrawl.worker.page import charset, sitemaps
 
-DECODED_BYTES_MAX = 64 << 20
-"""Of a body that decodes to more, so much is read."""
-
 WARC, DIAGNOSTICS, ROBOTS = "warc", "crawldiagnostics", "robotstxt"
 """Common Crawl's subsets: pages with status 200, other responses, robots.txt."""
 GZIP, XML = "application/gzip", "application/xml"
-LISTS = (Source.SITEMAP, Source.SEED)
-"""Sources of URLs that may be lists under any name."""
-_NOTHING = Content()
 _NAMES = {
     "CP866": "IBM866", "CP932": "SHIFT_JIS", "CP949": "EUC-KR", "BIG5HKSCS": "BIG5", "ISO2022_JP": "ISO-2022-JP",
     "MAC-ROMAN": "MACINTOSH", "MAC-CYRILLIC": "X-MAC-CYRILLIC", "USER-DEFINED": "X-USER-DEFINED",
@@ -89,12 +84,6 @@ def _unpacked(capture: Capture, body: bytes) -> tuple[bytes, str] | None:
     return inside, XML
 
 
-def source_of(capture: Capture) -> int:
-    """How the URL of a capture was found (rows.Source); LINK where that is not told."""
-    unit = capture.record.unit
-    return int(json.loads(unit).get("source", Source.LINK)) if unit is not None else Source.LINK
-
-
 def is_robots(capture: Capture) -> bool:
     """Whether no URL of the frontier stands behind a capture: a robots.txt, asked for its rules."""
     unit = capture.record.unit
@@ -118,7 +107,9 @@ def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Original
     page = read(original or capture)
     status = capture.exchange.status
     handler = handler_of(page.media_type, asked.pdf) if page.body else None
-    found = handler.read(page.body, page.codec) if handler is not None else _NOTHING
+    found = handler.read(page.body, page.codec) if handler is not None else Content()
+    if page.media_type in MAYBE_LISTS and (entries := untold(original or capture, page.body)):
+        found.links = len(entries)
     words = handler.text(page.body, page.codec) if handler is not None and (asked.text or asked.language) else ""
     fields = capture.record.fields
     url = capture.url

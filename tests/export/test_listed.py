@@ -86,10 +86,17 @@ def test_lists_that_a_crawl_followed_had_no_rows(tmp_path: Path, run: Run) -> No
         Page("http://a.test/4.xml", b"<urlset><url><loc>/d</loc></url></urlset>", html, source=Source.SITEMAP),
         Page("http://a.test/5.xml", b"<urlset><url><loc>/no</loc></url></urlset>", html),
         Page("http://a.test/6.txt", "http://a.test/e\n".encode("utf-16"), text, source=Source.SITEMAP),
+        Page("http://a.test/7.txt.gz", gzip.compress(b"http://a.test/f\n"), {"Content-Type": "application/gzip"},
+             source=Source.SITEMAP),
     ])  # fmt: skip
     rows = [json.loads(line) for line in run("export", "listed", job.path)[1].splitlines()]
-    assert [row["url"].removeprefix("http://a.test/") for row in rows] == list("abcde")
+    assert [row["url"].removeprefix("http://a.test/") for row in rows] == list("abcdef")
     assert {row["element"] for row in rows} == {"url"} and {row["lastmod"] for row in rows} == {None}
+    links = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
+    assert [(row["from_url"], row["to_url"]) for row in links] == [(row["list_url"], row["url"]) for row in rows]
+    assert {(row["element"], row["anchor_text"]) for row in links} == {("url", None)}
+    pages = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [row["links"] for row in pages] == [2, 1, None, 1, 0, 1, 1]
 
 
 def test_a_list_without_end_has_as_many_rows_as_a_crawl_takes_links_of_it(tmp_path: Path, run: Run) -> None:
