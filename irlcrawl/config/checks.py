@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from irlcrawl.base.job_files import CONFIG, is_prefix
+from irlcrawl.base.pattern import compiled
 from irlcrawl.config import headers, plugins, proxies, signing_key
 from irlcrawl.config.keys import RULES, Config, ConfigError, Key, Site, keys, section_keys, value_of
 from irlcrawl.config.lists import (
@@ -19,7 +20,6 @@ from irlcrawl.config.lists import (
     opt_outs,
     parameter_names,
     ranked_floors,
-    told_by_re2,
 )
 from irlcrawl.terminal.words import plural
 
@@ -161,14 +161,10 @@ def _check_resolver(text: str) -> None:
 
 
 def _check_pattern(path: str, pattern: str) -> None:
-    import re2  # only a configuration that has patterns pays for loading the matcher
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        re2.compile(pattern, options)
-    except re2.error as error:
-        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {told_by_re2(error)}") from error
+        compiled(pattern)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {pattern!r} is not an RE2 pattern: {error}") from error
 
 
 USER_AGENT_EXAMPLE = "MyCrawler/1.0 (+https://example.org/crawler; me@example.org)"

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import NamedTuple
 
+from irlcrawl.base.pattern import compiled
 from irlcrawl.config.keys import Config, ConfigError
 
 PARAMETERS_MAX = 100_000
@@ -92,14 +93,10 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
     except ValueError:
         raise ConfigError(f"{since!r} is no date such as 2026-11-02") from None
     if kind == "match":
-        import re2  # only a list that has patterns pays for loading the matcher
-
-        options = re2.Options()
-        options.log_errors = False
         try:
-            re2.compile(what, options)
-        except re2.error as error:
-            raise ConfigError(f"{what!r} is not an RE2 pattern: {told_by_re2(error)}") from error
+            compiled(what)
+        except ValueError as error:
+            raise ConfigError(f"{what!r} is not an RE2 pattern: {error}") from error
         return OptOut(kind, what, since, reason)
     try:
         if kind == "url":
@@ -112,12 +109,6 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
     if port is not None and kind == "site":
         raise ConfigError(f"{what!r}: a site has no port")
     return OptOut(kind, name if port is None else f"{name}:{port}", since, reason)
-
-
-def told_by_re2(error: Exception) -> str:
-    """The message of re2.error, which has it in bytes."""
-    reason = error.args[0] if error.args else ""
-    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def opt_outs(path: str, where: str = "scope.opt_out_file") -> list[OptOut]:

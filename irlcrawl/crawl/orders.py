@@ -18,10 +18,10 @@ import numpy as np
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
+from irlcrawl.base.pattern import compiled
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import LINK, SIGNAL, Change
 from irlcrawl.config.keys import Config, ConfigError
-from irlcrawl.config.lists import told_by_re2
 from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import Reading
 from irlcrawl.revisit.visited import GONE_S
@@ -84,14 +84,10 @@ class Order:
         return rows.batches[0]
 
     def _chooses(self) -> Callable[[bytes], bool]:
-        import re2
-
-        options = re2.Options()
-        options.log_errors = False
         try:
-            patterns = [re2.compile(pattern.encode(), options) for pattern in self.patterns]
-        except re2.error as error:
-            raise ConfigError(f"--match takes an RE2 pattern: {told_by_re2(error)}") from error
+            patterns = [compiled(pattern) for pattern in self.patterns]
+        except ValueError as error:
+            raise ConfigError(f"--match takes an RE2 pattern: {error}") from error
 
         named = frozenset(self.urls)
 

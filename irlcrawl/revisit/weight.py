@@ -15,6 +15,7 @@ from drum import Batch, Ragged
 import numpy as np
 from numpy.typing import NDArray
 
+from irlcrawl.base.pattern import compiled
 from irlcrawl.base.rows import Source
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Config, Site
@@ -48,11 +49,7 @@ class Rules:
         self._least, self._most = revisit.every_min_seconds / DAY_S, revisit.every_max_days
         self._overrides = Overrides(config.site) if any(map(_sets_terms, config.site.values())) else None
         self._of_host = lru_cache(maxsize=HOSTS_CACHED)(self._terms_of)
-        self._rules = []
-        if config.revisit_rule:
-            import re2  # only a configuration that has patterns pays for loading the matcher
-
-            self._rules = [(re2.compile((rule.match or "").encode()), rule) for rule in config.revisit_rule]
+        self._rules = [(compiled(rule.match or ""), rule) for rule in config.revisit_rule]
 
     def of(self, urls: Ragged) -> Terms:
         """A Python loop per URL if there are rules or sites with terms: the matcher takes one at a time."""

@@ -11,12 +11,12 @@ from irlcrawl.base.keys import name_key
 from irlcrawl.config.keys import Config
 from irlcrawl.config.lists import host_names
 from irlcrawl.config.overrides import Overrides
-from irlcrawl.web.scope import compiled
+from irlcrawl.web.scope import finder
 
 
 def blocked_urls(config: Config) -> Callable[[bytes], bool] | None:
     """Whether a canonical URL matches a pattern of scope.block; None if there are none. ConfigError."""
-    patterns = compiled("scope.block", config.scope.block)
+    patterns = finder("scope.block", config.scope.block)
     return None if patterns is None else lambda url: patterns.search(url) is not None
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 
 import re2
 
+from irlcrawl.base.pattern import any_of, compiled
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.lists import OptOut, opt_outs
-from irlcrawl.web.scope import PATTERN_MEMORY_BYTES, any_of
 from irlcrawl.web.spelling import Spelling
 
 _log = logging.getLogger("irlcrawl.opt_out")
@@ -33,6 +33,7 @@ class OptOuts:
         self._hosts = {_bare(line.what): line for line in reversed(lines) if line.kind == "host"}
         self._sites = {line.what.rstrip("."): line for line in reversed(lines) if line.kind == "site"}
         of_urls = [(line.what.encode("ascii"), line) for line in reversed(lines) if line.kind == "url"]
+        self._spelled = spelled
         self._urls = dict(of_urls) | {spelled(url): line for url, line in of_urls}
         matches = [line for line in lines if line.kind == "match"]
         self._each = [(_compiled([line]), line) for line in matches]
@@ -42,7 +43,7 @@ class OptOuts:
 
     def of(self, url: bytes) -> OptOut | None:
         """The line that names a URL (stored form); None if there is none."""
-        found = self._urls.get(url)
+        found = (self._urls.get(url) or self._urls.get(self._spelled(url))) if self._urls else None
         if found is None and self._any is not None and self._any.search(url) is not None:
             found = next(line for pattern, line in self._each if pattern.search(url) is not None)
         return found or (self.of_host(url) if self._hosts or self._sites else None)
@@ -65,10 +66,7 @@ def _bare(host: str) -> str:
 
 
 def _compiled(lines: list[OptOut]) -> re2._Regexp[bytes]:
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY_BYTES
-    options.log_errors = False
-    return re2.compile(any_of(line.what for line in lines).encode("utf-8"), options)
+    return compiled(any_of(line.what for line in lines))
 
 
 class OptOutFile:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from irlcrawl.base.pattern import octets, options
 from irlcrawl.config.keys import ConfigError, Priority
-
-PATTERN_MEMORY_BYTES = 64 << 20
 
 
 def weigher(rules: Sequence[Priority]) -> Callable[[bytes], int] | None:
@@ -34,14 +33,11 @@ def searcher(patterns: Sequence[str], section: str) -> Callable[[bytes], int | N
     ConfigError, which names the rule, if one is no RE2 expression."""
     import re2  # only a configuration that has rules pays for loading the matcher
 
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY_BYTES
-    options.log_errors = False
-    together = re2.Set.SearchSet(options)
+    together = re2.Set.SearchSet(options())
     for number, pattern in enumerate(patterns, 1):
         try:
-            together.Add(pattern.encode("utf-8"))
-        except re2.error as error:
+            together.Add(octets(pattern))
+        except (re2.error, ValueError) as error:
             raise ConfigError(f"{section} {number}: {pattern!r} is not an RE2 pattern: {error}") from error
     together.Compile()
     match = together.Match

@@ -68,6 +68,7 @@ def test_a_page_that_a_crawl_spells_in_another_way_was_not_named_by_its_url(tmp_
     outs = OptOutFile.of_crawl(config).latest()
     assert outs is not None
     assert outs.of(b"http://a.test/me?id=1") and outs.of(b"http://a.test/me?utm_source=x&id=1")
+    assert outs.of(b"http://a.test/me?id=1&gclid=7"), "a seed, which is asked as it came"
     assert not outs.of(b"http://a.test/me")
 
 

@@ -162,6 +162,9 @@ def test_a_file_brings_more_parameters(tmp_path: Path) -> None:
     file.write_text("# ours\nref\n\nwt_*  # Webtrekk\n")
     rules = Spelling(Urls(parameters_file=str(file)), {})
     assert rules.of(b"http://a.test/?REF=1&wt_x=2&reference=3&utm_x=4") == b"http://a.test/?reference=3"
+    file.write_text("größe\n")
+    rules = Spelling(Urls(parameters_file=str(file)), {})
+    assert rules.of(b"http://a.test/?gr%C3%B6%C3%9Fe=1&Gr%c3%b6%c3%9fe=2&gr=3") == b"http://a.test/?gr=3"
     for text, told in (("a b\n", "line 1: 'a b'"), ("ok\n*\n", r"line 2: '\*'")):
         file.write_text(text)
         with pytest.raises(ConfigError, match=told):
