@@ -82,7 +82,8 @@ def write_harvest(
     for start in range(0, len(seeds), CHUNK_ROWS):
         urls = list(dict.fromkeys(seeds[start : start + CHUNK_ROWS]))
         links.append(_rows(urls, context))
-        entries = dict.fromkeys(judge.entry_of_seed(url) for url in urls)
+        spelled = context.spelling.of_all(urls)
+        entries = dict.fromkeys(entry for both in zip(urls, spelled) for entry in judge.entries_of_seed(*both))
         scope.append(Batch({"entry": Ragged.from_list(list(entries))}))
     with SegmentWriter(files, path) as writer:
         write_sections(writer, SEEDS_STREAM, number, {"links": links, "scope": scope, "returns": returns})

@@ -19,6 +19,7 @@ from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
 from irlcrawl.base.rows import LINK, PAGE, PAIR, SCOPE_ENTRY, Carried, PageFlag
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.frontier.state.known_pages import OP_KNOWN, pending_of
+from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.harvest.builder import Rows, harvest_name
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.sections import REPAIRED, write_sections
@@ -60,6 +61,7 @@ class Outcomes:
     def __init__(self, state: CrawlState, known: Spill, opened: dict[bytes, None], pages: Salvaged) -> None:
         self._state, self._known, self._opened, self._pages = state, known, opened, pages
         self._key = Names(state.seed, state.config.scope.private_suffixes).url_key
+        self._spelling = Spelling(state.config.urls, state.config.site, state.config.url_rule)
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._others: list[bytes] = []  # repeats and robots.txt: told as often as they happened
         self._visits: Counter[str] = Counter()  # reason -> later visits of pages among them, with a response
@@ -70,7 +72,7 @@ class Outcomes:
     ) -> None:  # fmt: skip
         """last: the URL was not put back after this outcome. again: it was visited before, and is done by that."""
         if opens and outcome != "none":
-            self._opened[self._state.scope.entry_of_seed(url)] = None
+            self._opened |= dict.fromkeys(self._state.scope.entries_of_seed(url, self._spelling.of(url)))
         if outcome == "returned":
             return
         if outcome not in DONE_NAMES or again:

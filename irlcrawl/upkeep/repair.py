@@ -340,8 +340,9 @@ class _Repair:
             columns = [batch[name].tolist() for name in salvage.URL_COLUMNS]
             for url, *rest in zip(*columns):
                 carried = Carried(*rest)
-                if carried.depth == 0 and scope.add([entry := scope.entry_of_seed(url)]):
-                    out.scope.fresh.append((entry,))
+                for entry in scope.entries_of_seed(url, context.spelling.of(url)) if carried.depth == 0 else ():
+                    if scope.add([entry]):
+                        out.scope.fresh.append((entry,))
                 out.add(url, carried, context)
         for _, _, told in salvage.log_lines(self.files, str(self.job.crawl_log)) if self.waits else ():
             if told.outcome == "returned" and name_key(told.url) in self.waits:

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import re2
 
+from irlcrawl.base import pattern
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.url import HOSTS_CACHED, SiteOf, host_of
 from irlcrawl.config import keys as config
@@ -23,11 +24,8 @@ from irlcrawl.config.overrides import Overrides
 
 _ENTRY = re.compile(rb"any|(?:host|site) [^\s/]+|prefix [^\s/]+/(?:\S*/)?").fullmatch
 
-_QUOTES_ON = re.compile(r"(?:\\Q.*?\\E|\\[^Q]|[^\\])*+\\Q(?!.*\\E).*", re.DOTALL)
 RECENT_MAX = 4096
 """Entries kept in a set before they are sorted into the array."""
-
-PATTERN_MEMORY_BYTES = 64 << 20
 
 
 class KeySet:
@@ -75,8 +73,8 @@ class Scope:
         overrides = site_overrides or {}
         self._overrides = Overrides(overrides)
         self._depths = any(site.depth_max is not None for site in overrides.values())  # some site has its own
-        self._include = compiled("scope.include", params.include)
-        self._exclude = compiled("scope.exclude", params.exclude)
+        self._include = finder("scope.include", params.include)
+        self._exclude = finder("scope.exclude", params.exclude)
         self._site_of = site_of or SiteOf(params.private_suffixes)
         self._keys = KeySet()
         self._text = bytearray()
@@ -96,8 +94,12 @@ class Scope:
         """Every entry, in order of arrival."""
         return bytes(self._text).split(b"\n")[:-1]
 
-    def entry_of_seed(self, url: bytes) -> bytes:
-        """The entry that a seed (stored form) adds under the configured kind."""
+    def entries_of_seed(self, url: bytes, spelled: bytes) -> list[bytes]:
+        """The entries that a seed (stored form) adds under the configured kind: its own, and that of its spelling
+        (spelling.py), in which links lead to it and to what is beside it."""
+        return list(dict.fromkeys((self._entry_of(url), self._entry_of(spelled))))
+
+    def _entry_of(self, url: bytes) -> bytes:
         kind = self._params.kind
         if kind == "site":
             return b"site " + self._site_of(host_of(url)).encode("ascii")
@@ -216,21 +218,11 @@ def _authority_path(url: bytes) -> tuple[bytes, bytes]:
     return url[start:slash], url[slash:] if query < 0 else url[slash:query]
 
 
-def compiled(key: str, patterns: list[str]) -> re2._Regexp[bytes] | None:
+def finder(key: str, patterns: list[str]) -> re2._Regexp[bytes] | None:
     """One linear-time expression that finds any of `patterns` anywhere in a URL; None if there are no patterns."""
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY_BYTES
-    options.log_errors = False
-    for pattern in patterns:
+    for one in patterns:
         try:
-            re2.compile(pattern.encode("utf-8"), options)
-        except re2.error as error:
-            raise config.ConfigError(f"{key}: {pattern!r} is not an RE2 expression: {error}") from error
-    if not patterns:
-        return None
-    return re2.compile(any_of(patterns).encode("utf-8"), options)
-
-
-def any_of(patterns: Iterable[str]) -> str:
-    """One RE2 expression that finds any of these. A quotation that a pattern leaves open (`\\Q`) ends with it."""
-    return "|".join(f"(?:{one}\\E)" if _QUOTES_ON.fullmatch(one) else f"(?:{one})" for one in patterns)
+            pattern.compiled(one)
+        except ValueError as error:
+            raise config.ConfigError(f"{key}: {one!r} is not an RE2 expression: {error}") from error
+    return pattern.compiled(pattern.any_of(patterns)) if patterns else None

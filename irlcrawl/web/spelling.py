@@ -139,9 +139,10 @@ class Spelling:
         return list(map(self.of, urls))
 
     def of_target(self, target: bytes, url: bytes) -> bytes:
-        """The spelling of what `url` redirects to; as it came where that would be `url` itself."""
+        """The spelling of what `url` redirects to; as it came where that is the spelling of `url`, too: a server may
+        lead through several of a page's spellings to the one in which it has it."""
         spelled = self.of(target)
-        return target if spelled == url else spelled
+        return target if spelled in (url, self.of(url)) else spelled
 
     def by(self, url: bytes) -> list[str]:
         """The rules that change a URL, each on its own; `parameters` for those of a site or a pattern."""
@@ -242,8 +243,11 @@ _SIGN = re.compile(rb"[?%;(]")
 assert _BY_SIGN | {name for name, _ in _PATH} | {"www", "https"} == set(URL_RULES)
 
 
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
+
 def _split(names: Iterable[str]) -> Names:
-    lower = [name.lower().encode() for name in names]
+    lower = [_NOT_ASCII.sub(lambda octet: b"%%%02x" % octet[0][0], name.encode().lower()) for name in names]
     return frozenset(name for name in lower if not name.endswith(b"*")), tuple(
         name[:-1] for name in lower if name.endswith(b"*")
     )

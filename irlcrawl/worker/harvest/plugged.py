@@ -158,7 +158,7 @@ class Renaming:
 
     def of_target(self, target: bytes, url: bytes) -> bytes:
         renamed = self.of(target)
-        return target if renamed == url else renamed
+        return target if renamed in (url, self.of(url)) else renamed
 
 
 def seen(unit: Unit, exchange: Exchange | None, body: bytes = b"") -> PageSeen:

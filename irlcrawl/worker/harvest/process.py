@@ -10,7 +10,8 @@ one, so if no harvest had its links it is asked for again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import is_not
 from typing import Any
@@ -56,6 +57,7 @@ LINKS_STEP = 500
 URL_BYTES_SPELLED = 65_535
 """A longer URL is out of every scope, so its spelling does not matter."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_LIST_NAME = re.compile(rb"(?i)\.(?:xml|txt|rss|atom)(?:\.gz)?(?:\?|$)")
 _CHANGE = list(VISIT).index("change")
 
 _log = logging.getLogger(__name__)
@@ -208,9 +210,9 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     if len(target) <= context.config.scope.url_bytes_max:
         found.notes["redirect"] = target.decode("ascii")
     depth, hop = unit.carried.depth, unit.carried.hop + 1
-    scope = context.scope
+    scope = context.of_lists if _of_list(unit, target) else context.scope
     if depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
-        found.scope.append(scope.entry_of_seed(target))
+        found.scope += scope.entries_of_seed(target, context.spelling.of(target))
     elif not scope.contains(target, depth, hop):
         found.counts["out_of_scope"] = 1
         return
@@ -219,12 +221,21 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     yield from _add(unit, context, found, [(target, source)], depth, hop)
 
 
+def _of_list(unit: Unit, target: bytes) -> bool:
+    """Whether what redirects is a sitemap, as far as names tell: a robots.txt named it, or both are called so."""
+    if unit.carried.source != Source.SITEMAP:
+        return False
+    return unit.carried.via.endswith(b"/robots.txt") or all(map(_LIST_NAME.search, (unit.url, target)))
+
+
 def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
     """What a requisite leads to: the target of a redirect, and what a style sheet needs. It is no page: nothing else is
     taken from it, and it says nothing about its site."""
     if unit.status in REDIRECTS:
         location = exchange.value(b"location")
-        yield from _add_requisites(unit, [canonical(location, unit.url) if location else None], context, found)
+        target = canonical(location, unit.url) if location else None
+        if target is not None and len(target) <= URL_BYTES_SPELLED:
+            yield from _add_requisites(unit, [context.spelling.of_target(target, unit.url)], context, found)
     elif unit.reason in UNWANTED:
         found.counts["unwanted"] = 1
     elif 200 <= unit.status < 300 and unit.reason not in NO_PAGE:
@@ -237,7 +248,7 @@ def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitR
             codec = charset.of_content_type(content_type) or "utf-8"
             join = Base(unit.url, codec, stored=True).join
             named = requisites.of_css(charset.decode(body, codec))
-            yield from _add_requisites(unit, map(join, named), context, found)
+            yield from _add_requisites(unit, _joined(named, join, context), context, found)
 
 
 def _requisites(unit: Unit, body: bytes, page: Found, context: Context, found: UnitRows) -> Steps[None]:
@@ -249,11 +260,17 @@ def _requisites(unit: Unit, body: bytes, page: Found, context: Context, found: U
     join = Base(unit.url, page.charset, stored=True).join
     if base is not None and (base_url := join(base)) is not None:
         join = Base(base_url, page.charset, stored=True).join
-    yield from _add_requisites(unit, map(join, named), context, found)
+    yield from _add_requisites(unit, _joined(named, join, context), context, found)
+
+
+def _joined(named: Iterable[str], join: Callable[[str], bytes | None], context: Context) -> Iterator[bytes | None]:
+    """References resolved, by their spelling."""
+    for url in map(join, named):
+        yield None if url is None or len(url) > URL_BYTES_SPELLED else context.spelling.of(url)
 
 
 def _add_requisites(unit: Unit, targets: Iterable[bytes | None], context: Context, found: UnitRows) -> Steps[None]:
-    """Rows for requisites, wherever they are. What a page needs supports no site."""
+    """Rows for requisites, by their spelling, wherever they are. What a page needs supports no site."""
     first = unit.carried.source != Source.REQUISITE
     depth, hop = unit.carried.depth + first, 0 if first else unit.carried.hop + 1
     linked = {row[-1] for row in found.links}  # what a page also links to is read as a page
@@ -262,10 +279,7 @@ def _add_requisites(unit: Unit, targets: Iterable[bytes | None], context: Contex
     for at, url in enumerate(targets):
         if at % LINKS_STEP == LINKS_STEP - 1:
             yield
-        if url is None or url == unit.url or len(url) > URL_BYTES_SPELLED:
-            continue
-        url = context.spelling.of(url)
-        if url in linked:
+        if url is None or url == unit.url or url in linked:
             continue
         if not context.everywhere.contains(url, depth - 1, hop):
             counts["out_of_scope"] += 1

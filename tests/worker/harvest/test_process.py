@@ -239,6 +239,48 @@ def test_links_and_redirects_have_one_spelling() -> None:
         assert urls(process(unit("http://a.test/r", status=302), moved, LOCATION, context())) == [expected]
 
 
+def _redirected(given: Unit, target: str, known: Context) -> list[bytes]:
+    moved = exchange(b"", b"Location: " + target.encode(), status=b"301 Moved")
+    return urls(process(dataclasses.replace(given, status=301, reason=Reason.REDIRECT), moved, LOCATION, known))
+
+
+def test_two_redirects_in_a_row_between_spellings_of_a_page_lost_it() -> None:
+    for of, target in (("?utm_source=x", "?utm_source=x&utm_medium=y"), (";jsessionid=1", ";jsessionid=2")):
+        led = _redirected(unit(f"http://a.test/r{of}"), f"/r{target}", context())
+        assert led == [f"http://a.test/r{target}".encode()]
+
+
+def test_a_requisite_that_redirects_to_another_spelling_of_itself_was_lost() -> None:
+    given = unit("http://a.test/s.css", source=Source.REQUISITE, depth=1)
+    assert _redirected(given, "/s.css;jsessionid=1", context()) == [b"http://a.test/s.css;jsessionid=1"]
+    assert _redirected(given, "/t.css;jsessionid=1", context()) == [b"http://a.test/t.css"]
+
+
+def test_a_sitemap_that_was_moved_out_of_scope_was_not_read() -> None:
+    here = context((b"prefix a.test/docs/",))
+    named = {"source": Source.SITEMAP, "depth": 1, "via": b"http://a.test/robots.txt"}
+    assert _redirected(unit("http://a.test/map", **named), "http://cdn.test/map?id=1", here) == [
+        b"http://cdn.test/map?id=1"
+    ]
+    child = named | {"via": b"http://a.test/index.xml"}
+    assert _redirected(unit("http://a.test/1.xml.gz", **child), "/all/1.XML.gz?v=2", here)
+    assert not _redirected(unit("http://a.test/docs/page", **child), "http://other.test/page", here)
+    assert not _redirected(unit("http://a.test/1.xml", depth=1), "/all/1.xml", here)
+
+
+def test_links_of_a_seed_that_rules_spell_otherwise_were_out_of_scope() -> None:
+    """With `www` merged, links of http://www.a.test/ lead to http://a.test/."""
+    config = Config()
+    config.crawl.user_agent = "Testbot/1.0"
+    config.scope.kind, config.urls.merge = "host", ["www"]
+    known = Context(config, SEED, Scope(config.scope, {}, ()))
+    moved = exchange(b"", b"Location: http://www.a.test/home", status=b"301 Moved")
+    found = process(unit("http://old.test/", status=301), moved, LOCATION, known)
+    assert found.scope == [b"host a.test"] and urls(found) == [b"http://a.test/home"]
+    again = process(unit("http://a.test/home", status=301), moved, LOCATION, known)
+    assert again.scope == [b"host www.a.test", b"host a.test"] and urls(again) == [b"http://www.a.test/home"]
+
+
 def test_a_page_with_two_lines_of_codings_lost_its_links() -> None:
     body = brotlicffi.compress(gzip.compress(b'<a href="/x">'))
     answer = exchange(body, b"Content-Encoding: gzip", b"Content-Encoding: br")

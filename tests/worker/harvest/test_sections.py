@@ -17,7 +17,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT, Carried
 from irlcrawl.config.keys import Config
-from irlcrawl.crawl.seeding import write_seeds
+from irlcrawl.crawl.seeding import write_harvest, write_seeds
 from irlcrawl.crawl.seeds import read_seeds
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.upkeep.rebuild import Harvests
@@ -43,6 +43,16 @@ def of_worker(state: CrawlState, _: Path) -> str:
     builder = HarvestBuilder(state.files, state.dir, SEEDS_STREAM, state.clock)
     builder.add(UnitRows((NO_SEGMENT, 0, 0, 0, Class.NONE, Reason.OK, 200, 0, b"a line")))
     return builder.write((0, 1)) or ""
+
+
+def test_a_seed_opens_what_links_to_it_lead_to(tmp_path: Path) -> None:
+    """With `path_case` merged, a crawl of http://a.test/Docs/ had no page but its seed."""
+    config = Config()
+    config.crawl.user_agent, config.scope.kind, config.urls.merge = "Testbot/1.0", "prefix", ["path_case"]
+    path = tmp_path / "seeds"
+    write_harvest(Files(), str(path), 0, config, 1, [b"http://a.test/Docs/", b"http://a.test/docs/"])
+    (scope,) = Segment.open(Files(), path).sections["scope"].scan()
+    assert scope["entry"].tolist() == [b"prefix a.test/Docs/", b"prefix a.test/docs/"]
 
 
 @pytest.mark.parametrize("write", [of_seeds, of_repair, of_worker])
