@@ -7,6 +7,9 @@ from datetime import UTC
 
 THROTTLES = frozenset((429, 503))
 """The statuses with which a server asks for fewer requests."""
+MAY_THROTTLE = frozenset((403, *THROTTLES))
+"""With these, and with any 5xx, a Retry-After asks for fewer requests, too. A 403 that has one limits rates; one with
+each 404 would close a host."""
 DIGITS_MAX = 12
 
 

@@ -10,6 +10,7 @@ that leads there: its visit ends, and the next one comes in time to wait for the
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from irlcrawl.base.clock import Clock
@@ -23,6 +24,8 @@ from irlcrawl.worker.fetch.wire import Message
 
 PAUSED_S = 60.0
 """So long a host waits whose robots.txt leads to a paused one, before it is asked there again."""
+ASKED_MAX = 4096
+"""Hosts of which it is remembered when a detour asked them, the last ones."""
 Token = tuple[int, int]
 """(stream, the worker's number) of a detour."""
 
@@ -35,15 +38,16 @@ class DetourRequests:
         politeness: Politeness,
         leases: LeaseLog,
         clock: Clock,
-        host_of: Callable[[bytes], Host],
+        host_of: Callable[[bytes, Host], Host],
         blocked: Callable[[str], bool],
-        paused: Callable[[str], bool],
+        paused: Callable[[bytes], bool],
     ) -> None:
-        """`host_of(origin)` makes a Host of an origin, apart from any that is active; `blocked(name)`: nothing is to be
-        requested from it, `paused(name)`: nothing for now."""
+        """`host_of(origin, parent)` makes a Host of an origin, apart from any that is active, for a visit of `parent`;
+        `blocked(name)`: nothing is to be requested from it, `paused(origin)`: nothing for now, or not from here."""
         self._politeness, self._leases, self._clock = politeness, leases, clock
         self._host_of, self._blocked, self._paused = host_of, blocked, paused
         self._open: dict[Token, tuple[RemoteWorker, Host]] = {}
+        self._asked: OrderedDict[int, float] = OrderedDict()
 
     def wanted(self, worker: RemoteWorker, visit: LeasedVisit | None, message: Message) -> None:
         """A worker asks. `visit` is the one it asks for, None when that is over."""
@@ -51,11 +55,11 @@ class DetourRequests:
             _answer(worker, message["id"], None, Reason.LOST)
             return
         origin = origin_of(message["url"].encode("ascii"))
-        host = self._host_of(origin)
+        host = self._host_of(origin, visit.host)
         if self._blocked(host.name):
             _answer(worker, message["id"], None, Reason.BLOCKED)
             return
-        if self._paused(host.name):  # which is no trouble of the host that leads there
+        if self._paused(origin):  # which is no trouble of the host that leads there
             visit.not_before = self._clock.now() + PAUSED_S
             _answer(worker, message["id"], None, None)
             return
@@ -84,8 +88,23 @@ class DetourRequests:
     def ended(self, worker: RemoteWorker, message: Message) -> None:
         """The worker made its request (or did not: `ended` null)."""
         found = self._open.pop((worker.stream, message["id"]), None)
-        if found is not None and found[1].state == HostState.LEASED:
-            self._politeness.visit_over(found[1], ended=message["ended"], fetch_s=message["fetch_s"], again=False)
+        if found is None:
+            return
+        host, ended = found[1], message["ended"]
+        if ended is not None:
+            self._asked[host.clock_host] = ended
+            self._asked.move_to_end(host.clock_host)
+            if len(self._asked) > ASKED_MAX:
+                self._asked.popitem(last=False)
+        if host.state == HostState.LEASED:
+            self._politeness.visit_over(
+                host, ended=ended, fetch_s=message["fetch_s"], outcome=message["outcome"],
+                retry_after=message["retry_after"], again=False,
+            )  # fmt: skip
+
+    def asked_at(self, host: Host) -> float | None:
+        """When a detour last asked a host (unix seconds), which may have been before its Crawl-delay was known here."""
+        return self._asked.get(host.clock_host)
 
     def visit_ended(self, worker: RemoteWorker) -> None:
         """Forget detours of the worker that went with their visit before they were granted."""

@@ -102,7 +102,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self.detours = DetourRequests(
             politeness, leases, clock, self._detour_host, lambda name: self.block.host(name),
-            self._paused,
+            self._kept_from,
         )  # fmt: skip
 
     # -- what a turn brings ----------------------------------------------------------------------------------------
@@ -115,6 +115,10 @@ class Dispatcher:
             if host is None:
                 newer = self.handover.learnt(one.key)  # learnt while the turn ran
                 host = self.hosts[one.key] = self._new_host(one.key, one.site, one.origin, newer or record)
+                if host.crawl_delay and (asked := self.detours.asked_at(host)) is not None:
+                    self.politeness.observe(
+                        clock_host=host.clock_host, address=None, site=0, ended=asked, crawl_delay=host.crawl_delay
+                    )
                 idle.append(host)
                 self.loads.enter(host)
                 host.worth = one.run.worth
@@ -151,6 +155,11 @@ class Dispatcher:
 
     def _paused(self, name: str) -> bool:
         return self._config.crawl.pause or self._overrides.paused(name)
+
+    def _kept_from(self, origin: bytes) -> bool:
+        """Whether a detour to an origin must wait: it is paused, or its site is asked from elsewhere."""
+        name = host_of(origin + b"/")
+        return self._paused(name) or (bool(self.lent) and name_key(self._site_of(name).encode()) in self.lent)
 
     def _kept(self, host: Host) -> bool:
         """Whether the operator keeps a host that came into memory from being asked: a blocked one leaves (its URLs came
@@ -200,13 +209,15 @@ class Dispatcher:
             gap_floor=self._overrides.gap_host(name),
         )
 
-    def _detour_host(self, origin: bytes) -> Host:
-        """A host of which a visit of another one needs a robots.txt, apart from that in memory. All that is known of it
-        is its Crawl-delay; the clock of its site is the visit's matter."""
+    def _detour_host(self, origin: bytes, parent: Host) -> Host:
+        """A host of which a visit of `parent` needs a robots.txt, apart from that in memory. All that is known of it is
+        its Crawl-delay, if it or a change of it is in memory. The clock of its site is the visit's matter if it is the
+        same."""
         site = name_key(self._site_of(host_of(origin + b"/")).encode())
         known = self.hosts.get(key := host_key(origin, site))
         record = known.record if known is not None else self.handover.learnt(key)
-        return self._new_host(key, 0, origin, HostRecord(crawl_delay=record.crawl_delay if record else 0.0))
+        of_record = HostRecord(crawl_delay=record.crawl_delay if record else 0.0)
+        return self._new_host(key, 0 if site == parent.site else site, origin, of_record)
 
     # -- names -----------------------------------------------------------------------------------------------------
 

@@ -224,8 +224,11 @@ class Worker:
         finally:
             self._detours.pop(number, None)
 
-    def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None:
-        self._wire.send({"t": "detour_end", "id": detour.number, "ended": ended, "fetch_s": fetch_s})
+    def detour_end(
+        self, detour: Detour, ended: float | None, fetch_s: float, outcome: str = "ok", retry_after: float | None = None
+    ) -> None:
+        told = {"ended": ended, "fetch_s": fetch_s, "outcome": outcome, "retry_after": retry_after}
+        self._wire.send({"t": "detour_end", "id": detour.number, **told})
 
     async def charged(self, visit: int) -> bool:
         if self.stopping.is_set():  # it is asked again when the crawl goes on

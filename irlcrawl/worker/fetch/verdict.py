@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from irlcrawl.base.reasons import CRAWL_LOG_STATUS, PASSING, Class, Reason
 from irlcrawl.config.keys import Config
 from irlcrawl.config.rests import rests_of_urls
-from irlcrawl.web.retry_after import THROTTLES, seconds_asked
+from irlcrawl.web.retry_after import MAY_THROTTLE, THROTTLES, seconds_asked
 from irlcrawl.worker.fetch.http import Fetched
 from irlcrawl.worker.harvest.process import REDIRECTS
 from irlcrawl.worker.page.interstitial import STATUSES, sign_of
@@ -55,19 +55,19 @@ def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = Fa
             if sign.parked:
                 return Verdict(Class.FETCHED, Reason.PARKED, status, True)
             return Verdict(Class.FETCHED, Reason.CHALLENGE, status, True, ends="throttled")
-    throttled = status in THROTTLES
-    retry_after = _retry_after(fetched, politeness.retry_after_max_seconds) if status == 429 or status >= 500 else None
-    passing = status == 429 or (500 <= status < 600 and status not in _PERMANENT_5XX)
+    retry_after = retry_after_of(fetched, politeness.retry_after_max_seconds)
+    throttled = status in THROTTLES or bool(retry_after)
+    passing = throttled or (500 <= status < 600 and status not in _PERMANENT_5XX)
     cls = Class.RETRY if passing and again else Class.FETCHED
     due = None
     if cls is Class.RETRY:
         delay = rests_of_urls(politeness).after(attempt + 1)
         due = fetched.ended + max(delay, retry_after or 0.0)
-    return Verdict(cls, _reason(fetched), status, True, due, retry_after, "throttled" if throttled else None)
+    return Verdict(cls, _reason(fetched, throttled), status, True, due, retry_after, "throttled" if throttled else None)
 
 
-def _reason(fetched: Fetched) -> Reason:
-    if fetched.status in THROTTLES:
+def _reason(fetched: Fetched, throttled: bool) -> Reason:
+    if throttled:
         return Reason.THROTTLED
     if fetched.status >= 400:
         return Reason.HTTP_ERROR
@@ -78,8 +78,11 @@ def _reason(fetched: Fetched) -> Reason:
     return Reason.TRUNCATED if fetched.exchange is not None and fetched.exchange.truncated else Reason.OK
 
 
-def _retry_after(fetched: Fetched, seconds_max: float) -> float | None:
-    """Retry-After in seconds, at most `seconds_max`; None without a valid one."""
+def retry_after_of(fetched: Fetched, seconds_max: float) -> float | None:
+    """Retry-After in seconds, at most `seconds_max`; None without a valid one, and for a status with which it does not
+    ask for fewer requests."""
+    if not (fetched.status in MAY_THROTTLE or fetched.status >= 500):
+        return None
     value, date = ((fetched.value(name) or b"").decode("latin-1") for name in (b"retry-after", b"date"))
     seconds = seconds_asked(value, fetched.ended, date)
     return None if seconds is None else min(seconds, seconds_max)

@@ -88,7 +88,11 @@ class Services(Protocol):
         same time, this one again, whose last exchange took `fetch_s` seconds."""
         ...
 
-    def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None: ...
+    def detour_end(
+        self, detour: Detour, ended: float | None, fetch_s: float, outcome: str = "ok", retry_after: float | None = None
+    ) -> None:
+        """A granted detour is over. ended: None if nothing was asked. outcome: "ok" or "throttled"."""
+        ...
 
     async def charged(self, visit: int) -> bool:
         """Whether a request that had no (whole) response is held against its URL and host: not when it is us."""
@@ -388,12 +392,17 @@ class Visit:
             return None, None
         if detour.address is None:
             return None, Reason(detour.reason) if detour.reason and not here else None
-        before = self._requests
+        before, fetched = self._requests, None
         try:
             fetched = await self._ask(url, detour.address, bound, detour)
         finally:
             asked = self._requests > before
-            self._services.detour_end(detour, self._ended if asked else None, self._fetch_s if asked else 0.0)
+            verdict = None if fetched is None else judge(fetched, 0, self._config)
+            throttled = verdict is not None and verdict.ends == "throttled"
+            services.detour_end(
+                detour, self._ended if asked else None, self._fetch_s if asked else 0.0,
+                "throttled" if throttled else "ok", verdict.retry_after if verdict is not None else None,
+            )  # fmt: skip
         return fetched, None
 
     async def _learn_robots(self, url: bytes, fetched: Fetched | None, reason: Reason) -> bool:

@@ -45,13 +45,13 @@ worker -> frontier
            `fetch_s` is the duration of the visit's last exchange. Answered by a `detour`.
   doubt    {"t":"doubt", "visit": id}: a request of the visit had no (whole) response. Is its URL and host to be charged
            with that, or is it our network? Answered by a `doubt`; if not, nothing is archived and the visit ends.
-  detour_end {"t":"detour_end", "id": n, "ended": unix | null, "fetch_s": seconds}: every granted detour ends with one,
-           null when no request was made.
+  detour_end {"t":"detour_end", "id": n, "ended": unix | null, "fetch_s": seconds, "outcome": "ok" | "throttled",
+           "retry_after": seconds | null}: every granted detour ends with one, null when no request was made.
   pong     {"t":"pong"}: the answer to a `ping`.
   bye      {"t":"bye"}: everything is handed over; the process exits.
 
 ROBOTS = {"state": Robots, "until": unix, "rules": [log, offset, length] | null, "crawl_delay": seconds}
-OUTCOMES = "ok" (some or all URLs reached, nothing wrong with the host), "throttled" (429 or 503), "failed" (no response
+OUTCOMES = "ok" (some or all URLs reached, nothing wrong with the host), "throttled" (verdict.py), "failed" (no response
 to the last request, or robots.txt denies the host), "unreached" (ended before its first request: stop, not_after; or by
 a doubt that was not charged).
 """

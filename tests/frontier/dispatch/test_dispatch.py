@@ -14,6 +14,7 @@ from drum import Files
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site
@@ -301,6 +302,65 @@ def test_a_detour_of_a_dead_worker_is_free_again(make: Make, death: float) -> No
     assert crawl.loop is not None
     assert not crawl.loop.dispatcher.detours._open
     assert crawl.loop.dispatcher.politeness.leased == 0
+
+
+def test_a_detour_to_another_site_passed_by_the_clock_of_that_site(make: Make) -> None:
+    web = Web(star("a.one.test", 1) | star("docs.two.test", 20))
+    web.moods["a.one.test"] = lambda url, now: (
+        Answer(301, {"location": "http://www.two.test/robots.txt"}) if url.endswith("/robots.txt") else None
+    )
+    crawl = make(web, "http://a.one.test/", "http://docs.two.test/")
+    crawl.config.politeness.gap_site_seconds = 7.0
+    assert crawl.run(hours=1) == ExitCode.DONE
+    asked = [at for at, url in web.log if ".two.test/" in url]
+    assert "http://www.two.test/robots.txt" in [url for _, url in web.log]
+    assert min(later - at for at, later in pairwise(asked)) >= 7.0
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_detours_host_was_asked_on_although_it_had_told_a_retry_after(make: Make, status: int) -> None:
+    web = Web(star("a.test", 1) | star("b.test", 20))
+    web.moods["a.test"] = redirecting("http://b.test/rules")
+    web.moods["b.test"] = lambda url, now: (
+        Answer(status, {"retry-after": "300"}) if url.endswith("/rules") and now < START + 100 else None
+    )
+    crawl = make(web, "http://b.test/", "http://a.test/")
+    assert crawl.run(hours=2) == ExitCode.DONE
+    refused = times(crawl, "http://b.test/rules")[0]
+    after = [at - START - refused for at, url in web.log if "//b.test/" in url and at - START > refused]
+    assert min(after) >= 300 and set(crawl.outcomes()) == set(web.answers)
+
+
+def test_a_crawl_delay_that_came_to_memory_after_a_detour_did_not_hold_from_it(make: Make) -> None:
+    web = Web({"http://b.test/": [], "http://b.test/new": [], "http://a.test/": []})
+    web.answers["http://b.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nCrawl-delay: 40\n")
+    web.answers["http://b.test/rules"] = Answer(200, {}, b"User-agent: *\nDisallow: /no\n")
+    crawl = make(web, "http://b.test/")
+    assert crawl.run(hours=1) == ExitCode.DONE
+    web.log.clear()
+    web.moods["a.test"] = redirecting("http://b.test/rules")
+    web.page("http://a.test/", ["http://b.test/new"])
+    crawl.seeds, crawl.again = ["http://a.test/"], True
+    assert crawl.run(hours=1) == ExitCode.DONE
+    (rules,), (page,) = times(crawl, "http://b.test/rules"), times(crawl, "http://b.test/new")
+    assert page - rules >= 40
+
+
+def test_a_detour_asked_a_site_of_which_a_list_is_out(make: Make) -> None:
+    web = Web(star("a.test", 1) | star("c.test", 30))
+    web.moods["a.test"] = redirecting("http://www.lent.test/robots.txt")
+    crawl = make(web, "http://a.test/", "http://c.test/")
+    lent = {name_key(b"lent.test")}
+
+    async def lend(crawl: Crawl) -> None:
+        assert crawl.loop is not None
+        crawl.loop.dispatcher.lent = lent
+        await asyncio.sleep(200)
+        assert not [url for _, url in web.log if "lent.test" in url]
+        crawl.loop.dispatcher.lent = set()
+
+    assert crawl.run(lend, hours=2) == ExitCode.DONE
+    assert times(crawl, "http://www.lent.test/robots.txt") and web.pages_asked["http://a.test/"] == 1
 
 
 # -- hosts that are blocked --------------------------------------------------------------------------------------------

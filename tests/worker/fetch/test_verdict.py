@@ -96,6 +96,15 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     assert verdict(404, retry_after=value).retry_after is None
 
 
+@pytest.mark.parametrize("status", [403, 500, 501, 502, 504])
+def test_other_errors_with_a_retry_after_throttle_as_a_429_does(status: int) -> None:
+    """Limits of rates come as 403, too; the host was asked on at once."""
+    got = verdict(status, retry_after="90")
+    assert (got.cls, got.reason, got.retry_after, got.ends) == (Class.RETRY, Reason.THROTTLED, 90.0, "throttled")
+    assert got.retry_due == ENDED + 90
+    assert verdict(status, retry_after="0").ends is None and verdict(status, retry_after="soon").ends is None
+
+
 @pytest.mark.parametrize("ahead", [-3600, 0, 3600])
 def test_a_date_was_taken_against_this_machines_clock(ahead: int) -> None:
     """With ours an hour ahead of the server's a host was asked again at once, an hour behind, an hour too late."""

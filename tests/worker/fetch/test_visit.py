@@ -103,7 +103,9 @@ class Web:
         self.detours.append(("granted", len(self.detours)))
         return Detour(len(self.detours), "10.0.0.2", None)
 
-    def detour_end(self, detour: Detour, ended: float | None, fetch_s: float) -> None:
+    def detour_end(
+        self, detour: Detour, ended: float | None, fetch_s: float, outcome: str = "ok", retry_after: float | None = None
+    ) -> None:
         self.detours.append(("ended", detour.number))
 
     blocked = None
