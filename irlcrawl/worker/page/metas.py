@@ -1,7 +1,8 @@
 """The `<meta>` elements of a page's head that have one of some names: where pages say what may be done with them.
 
-Most heads have none, and one pass of an automaton over the head says so. Only the head is looked at: behind it a
-`<meta name=…>` is no valid HTML.
+Most heads have none, and one pass of an automaton over the head says so. Looked at are the head and a little of what is
+behind it: a browser takes a `<meta>` behind `</head>` into the head (WHATWG HTML 13.2.6.4.6), and a `</head` may stand
+in an attribute.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from irlcrawl.worker.page import scan
 HEAD_BYTES_MAX = 256 << 10
 """Bytes looked at of a page whose head is longer, or ends by no `</head`."""
 FALSE_ENDS_MAX = 8
-_HIDING = ((b"<script", b"</script"), (b"<!--", b"-->"))
+BEHIND_BYTES = 4 << 10
+"""Looked at behind a head."""
+_HIDING = ((b"<script", b"</script"), (b"<!--", b"-->"), (b"<style", b"</style"), (b"<title", b"</title"))
 
 
 def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """(name in lower case, content) of each in `body` (content-decoded HTML), in order. names: in lower case."""
-    end = _end_of_head(body)
+    end = min(_end_of_head(body) + BEHIND_BYTES, HEAD_BYTES_MAX)
     if _with_one_of(names).search(body, 0, end) is None:
         return
     for element in scan.elements(body[:end]):
@@ -32,7 +35,7 @@ def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _end_of_head(body: bytes) -> int:
-    """Where the head ends: a `</head` in a script or a comment does not end it."""
+    """Where the head ends: a `</head` in a script, say, does not end it."""
     end = body.find(b"</head", 0, HEAD_BYTES_MAX)
     for _ in range(FALSE_ENDS_MAX):
         if end < 0 or not any(body.rfind(opens, 0, end) > body.rfind(ends, 0, end) for opens, ends in _HIDING):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irlcrawl.worker.page.metas import HEAD_BYTES_MAX, named
+from irlcrawl.worker.page.metas import BEHIND_BYTES, HEAD_BYTES_MAX, named
 
 NAMES = ("robots", "testbot", "tdm-reservation")
 
@@ -20,11 +20,16 @@ NAMES = ("robots", "testbot", "tdm-reservation")
         (b'<head><meta name="robots"></head>', [("robots", "")]),
         (b'<head><!-- <meta name="robots" content="noai"> --></head>', []),
         (b'<head><script>s = \'<meta name="robots" content="noai">\'</script></head>', []),
-        (b'<head><title>x</title></head><body><meta name="robots" content="noai">', []),
+        (b'<head><title>x</title></head><meta name="robots" content="noai">', [("robots", "noai")]),
+        (b'<head></head>' + b"x" * BEHIND_BYTES + b'<meta name="robots" content="noai">', []),
         (b'<meta property="robots" content="noai">', []),
         (b'<head><script>s = "</head>"</script><meta name="robots" content="noai"></head>', [("robots", "noai")]),
         (b'<head><!-- </head> --><meta name="robots" content="noai"></head>', [("robots", "noai")]),
-        (b'<head><script></script></head><meta name="robots" content="noai"></head>', []),
+        (b'<meta name="description" content="before the </head> tag"><meta name="robots" content="noai"></head>',
+         [("robots", "noai")]),
+        (b'<head><title>Where does </head> go?</title>' + b" " * BEHIND_BYTES + b'<meta name="robots" content="noai">',
+         [("robots", "noai")]),
+        (b'<head><SCRIPT>"</head>"</SCRIPT><meta name="robots" content="noai">', [("robots", "noai")]),
         (b"", []),
     ],
 )  # fmt: skip
