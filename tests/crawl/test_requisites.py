@@ -89,3 +89,15 @@ def test_patterns_and_robots_hold_for_them(crawl: Crawl) -> None:
     assert crawl.run() == ExitCode.DONE
     assert crawl.web.pages_asked.keys() & REQUISITES == {"http://a.test/style.css"}
     assert crawl.outcomes()["http://a.test/more.css"][1] == "robots"
+
+
+def test_html_that_a_page_needed_first_was_never_read(crawl: Crawl) -> None:
+    html, web = {"content-type": "text/html"}, crawl.web
+    web.answers["http://a.test/"] = Answer(200, html, b"<object data=/nav></object><embed src=http://cdn.test/nav>")
+    web.answers["http://a.test/nav"] = Answer(200, html, b"<a href=/found>x</a><img src=/needed.png>")
+    web.answers["http://cdn.test/nav"] = Answer(200, html, b"<a href=http://a.test/never>x</a>")
+    crawl.config.page.requisites = True
+    assert crawl.run() == ExitCode.DONE
+    asked = {url for url in crawl.web.pages_asked if not url.endswith(".txt")}
+    assert asked == {"http://a.test/", "http://a.test/nav", "http://cdn.test/nav", "http://a.test/found",
+                     "http://a.test/needed.png"}  # fmt: skip

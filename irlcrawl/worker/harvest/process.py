@@ -44,7 +44,15 @@ from irlcrawl.worker.harvest.plugged import seen
 from irlcrawl.worker.page import charset, entries, lastmods, requisites, sitemaps
 from irlcrawl.worker.page.fingerprint import fingerprint, texts_of
 from irlcrawl.worker.page.linklist import BARE_SHARE, is_list
-from irlcrawl.worker.page.links import Found, extracting, is_html, link_header, refresh_target, robots_header
+from irlcrawl.worker.page.links import (
+    HTML_TYPES,
+    Found,
+    extracting,
+    is_html,
+    link_header,
+    refresh_target,
+    robots_header,
+)
 from irlcrawl.worker.page.repetition import directory_key
 from irlcrawl.worker.page.sketch import words_of
 from irlcrawl.worker.page.wording import wording
@@ -229,8 +237,9 @@ def _of_list(unit: Unit, target: bytes) -> bool:
 
 
 def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
-    """What a requisite leads to: the target of a redirect, and what a style sheet needs. It is no page: nothing else is
-    taken from it, and it says nothing about its site."""
+    """What a requisite leads to: the target of a redirect, and what a style sheet needs. HTML in scope (of an
+    `<object>`, say) is read as a page, since links to it lead nowhere any more; nothing else is taken from a requisite,
+    and it says nothing about its site."""
     if unit.status in REDIRECTS:
         location = exchange.value(b"location")
         target = canonical(location, unit.url) if location else None
@@ -239,6 +248,9 @@ def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitR
     elif unit.reason in UNWANTED:
         found.counts["unwanted"] = 1
     elif 200 <= unit.status < 300 and unit.reason not in NO_PAGE:
+        if exchange.mime in HTML_TYPES and context.scope.contains(unit.url, unit.carried.depth):
+            yield from _links(unit, exchange, context, found)
+            return
         body, _ = yield from exchange.decoding(context.config.fetch.decoded_bytes_max)
         found.content = fingerprint(body, False)
         if unit.page is not None or context.config.revisit.enabled:

@@ -37,7 +37,8 @@ CSS_TYPE = "text/css"
 _SRC = {
     "img": ("src",), "script": ("src",), "source": ("src",), "video": ("src", "poster"), "audio": ("src",),
     "track": ("src",), "embed": ("src",), "input": ("src",), "object": ("data",), "body": ("background",),
-    "table": ("background",), "td": ("background",), "image": ("href", "xlink:href"), "use": ("href", "xlink:href"),
+    "table": ("background",), "tr": ("background",), "td": ("background",), "th": ("background",),
+    "image": ("href", "xlink:href", "src"), "use": ("href", "xlink:href"),
 }  # fmt: skip
 """Attributes that name one requisite, by element."""
 _SRCSET = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
@@ -53,13 +54,14 @@ _TAG = re2.compile(rf"(?i)<(?:!--|(?:{'|'.join(_NAMES)})[ \t\n\r\f/>])".encode()
 _TAG_BYTES_MAX = 12
 """More than it ever matches."""
 _ATTRIBUTES = re.compile(ATTRIBUTES.encode())
-_STYLED = re2.compile(rb"""(?i)[\s"']style\s*=\s*(?:"([^"]*)"|'([^']*)')""", _options)
+_STYLED = re2.compile(rb"""(?i)[\s"']style\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>][^\s>]*))""", _options)
 
-_URL = r"""url\(\s*+(?:"([^"\n]*+)|'([^'\n]*+)|((?:[^()"'\\\s]++|\\[0-9a-fA-F]{1,6}\s?|\\.|(?!))*+))"""
+_URL = r"""url\(\s*+(?:"([^"\n]*+)"?|'([^'\n]*+)'?|((?:[^()"'\\\s]++|\\[0-9a-fA-F]{1,6}\s?|\\.|(?!))*+))"""
 _CSS = re.compile(
     rf"""/\*[^*]*+(?:\*++(?!/)[^*]*+|(?!))*+|@namespace[^;]*+|{_URL}"""
-    r"""|@import\s++(?:"([^"\n]*+)|'([^'\n]*+))|image-set\(((?:[^()]++|\([^()]*+\)|(?!))*+)""",
-    re.IGNORECASE,
+    r"""|"(?:[^"\\\n]++|\\.|(?!))*+"?|'(?:[^'\\\n]++|\\.|(?!))*+'?"""
+    r"""|@import\s++(?:"([^"\n]*+)"?|'([^'\n]*+)'?)|image-set\(((?:[^()]++|\([^()]*+\)|(?!))*+)""",
+    re.IGNORECASE | re.DOTALL,
 )
 _IN_IMAGE_SET = re.compile(rf"""type\([^)]*+|{_URL}|"([^"\n]*+)"?|'([^'\n]*+)'?""", re.IGNORECASE)
 """A string in an image-set() is the URL of an image, but for that of a type (CSS Images 4, 2.4)."""
@@ -96,7 +98,7 @@ def of_page(markup: bytes) -> Steps[tuple[str | None, list[str], bool]]:
             if count == TAGS_MAX or len(found) > REFERENCES_MAX:
                 partly = True
                 break
-            found |= dict.fromkeys(of_css(unescaped(styled[1] or styled[2] or b"")))
+            found |= dict.fromkeys(of_css(unescaped(styled[1] or styled[2] or styled[3] or b"")))
     return base, list(found)[:REFERENCES_MAX], partly
 
 

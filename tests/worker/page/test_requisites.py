@@ -54,6 +54,8 @@ def test_of_page() -> None:
         ("url(data:image/png;base64,AA==) url(#a) url() url('')", []),
         ("url(", []),
         ("url(\\d800)", ["\ufffd"]),
+        ("a { content: 'url(no) \\' url(no)' } b { c: \"url(no)\" url(yes) }", ["yes"]),
+        ("it's { b: url(no)\nurl(yes) }", ["yes"]),
         (
             "-webkit-image-set('a.png' 1x, \"b.avif\" type('image/avif'), url(c.png) 2x) image-set(\"d\\20 e\" 1x",
             ["a.png", "b.avif", "c.png", "d e"],
