@@ -39,7 +39,7 @@ META_NAMES = ("robots", *_TDM)
 """Names of `<meta>` elements that speak of use, beside the crawler's own product token."""
 HEADERS = frozenset((b"x-robots-tag", b"content-usage", b"content-signal", b"tdm-reservation", b"tdm-policy"))
 
-_DIRECTIVE = re.compile(r"([^\s,:]+)(\s*+:)?")
+_DIRECTIVE = re.compile(r"([^\s,;:]+)(\s*+:)?")
 _VALUED_DIRECTIVES = frozenset({_UNAVAILABLE, "max-snippet", "max-image-preview", "max-video-preview"})
 
 Wishes = frozenset[str]

@@ -47,6 +47,7 @@ US = frozenset(("robots", "testbot"))
          "unavailable_after=2040-01-01T00:00:00Z"),
         ("unavailable_after: soon", "unavailable_after=?"),
         ("otherbot: unavailable_after: 2010-06-25", ""),
+        ("noarchive; nofollow;", "noarchive+nofollow"),
     ],
 )  # fmt: skip
 def test_robots_directives(value: str, want: str) -> None:

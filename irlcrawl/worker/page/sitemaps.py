@@ -63,7 +63,9 @@ _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
 site, its alternate is that page, and its own one is related. `self` is the feed or the entry once more, as XML."""
 _REFERENCE = re.compile(r"&(?:#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{0,40});")
 _LINE = re.IGNORECASE | re.MULTILINE
-_ROBOTS_LINE = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE)
+_ROBOTS_LINE = re.compile(
+    rb"^[ \t]*+site-?map(?:[ \t]*+:[ \t]*+|[ \t]++(?=https?://))([^\s#]{1,%d}+)" % REFERENCE_BYTES_MAX, _LINE
+)
 _SITEMAP = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:urlset|sitemapindex)[\s>]")
 _BOM = b"\xef\xbb\xbf"
 _TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REFERENCE_BYTES_MAX, _LINE)

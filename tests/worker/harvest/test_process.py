@@ -307,6 +307,13 @@ def test_half_a_line_at_the_bound_of_a_robots_text_was_a_rule(end: bytes) -> Non
     assert text.startswith(half) and half.rstrip().split(end) in ([b""], lines[:1], lines[:2])
 
 
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
+def test_a_robots_text_in_utf16_had_no_rules(codec: str) -> None:
+    text = "User-agent: *\r\nDisallow: /privé\r\n"
+    body = (b"\xfe\xff" if codec == "utf-16-be" else b"") + text.encode(codec)
+    assert rules_text(exchange(body), Config()) == text.encode()
+
+
 def test_redirects_end_at_their_limit() -> None:
     moved = exchange(b"", b"Location: /on", status=b"302 Found")
     at_limit = process(unit(status=302, hop=5), moved, LOCATION, context(hops_max=5))

@@ -171,6 +171,10 @@ def test_lines_of_a_robots_text() -> None:
     text = b"User-agent: *\nSitemap: https://a.test/s1.xml # the first\r\nDisallow: /\n sitemap :/s2.xml\n" \
            b"Xsitemap: /no\nSitemap:\nSitemap: https://a.test/s1.xml\rSITEMAP: ftp://a.test/"  # fmt: skip
     assert sitemaps.of_robots(text, b"http://b.test/robots.txt") == [b"https://a.test/s1.xml", b"http://b.test/s2.xml"]
+    spelled = b"Sitemap https://a.test/s3.xml\nSite-map: /s4.xml\nSitemap for people\nSitemap\nSite map: /no\n"
+    assert sitemaps.of_robots(spelled, b"http://b.test/robots.txt") == [
+        b"https://a.test/s3.xml", b"http://b.test/s4.xml",
+    ]  # fmt: skip
     many = b"".join(b"Sitemap: /%d\n" % n for n in range(1000))
     assert len(sitemaps.of_robots(many, b"http://b.test/robots.txt")) == sitemaps.OF_ROBOTS_MAX
 
