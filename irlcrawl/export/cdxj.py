@@ -4,9 +4,9 @@
         "digest": "sha1:...", "length": "1234", "offset": "5678", "filename": "NAME.warc.gz"}
 
 Each is one line. Which records are in it, their fields and their order are those of `cdxj-indexer --sort`. An archive's
-own index is kept in JOB/indexes with the archive's time of modification, and made again when the two differ: closed
-archives do not change by themselves. It is made when it is asked for, not when a crawl closes the archive: the crawl
-pays nothing for it.
+own index is kept in JOB/indexes with a time of modification that goes with the archive's, and made again when it does
+not: closed archives do not change by themselves. It is made when it is asked for, not when a crawl closes the archive:
+the crawl pays nothing for it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from irlcrawl.worker.archive.reader import Record
 from irlcrawl.worker.archive.record import digest, split_response
 
 CAPTURES = ("response", "revisit", "resource", "metadata")
+STAMP_NS = 2_000_000_000
+"""An index has the time of its archive and so much: another number for each edition of the keys. Indexes of the first
+edition, without any, have wrong keys for names with a www inside. (Some file systems keep times to two seconds.)"""
 FIELDS_TYPE = "application/warc-fields"
 """Records of this type are about the crawl; they are no captures."""
 REVISIT = "warc/revisit"
@@ -130,7 +133,7 @@ def index(
 def _known(directory: str, archive: Archive) -> str | None:
     path = os.path.join(directory, cdxj_name(archive.name))
     try:
-        return path if os.stat(path).st_mtime_ns == archive.modified_ns else None
+        return path if os.stat(path).st_mtime_ns == archive.modified_ns + STAMP_NS else None
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -152,7 +155,7 @@ def _write(files: Files, directory: str, archive: Archive) -> str:
             files.write(handle, b"".join(lines(files, archive)))
         finally:
             files.close(handle)
-        os.utime(made, ns=(archive.modified_ns, archive.modified_ns))
+        os.utime(made, ns=(archive.modified_ns + STAMP_NS,) * 2)
         files.rename(made, path)
     finally:
         files.unlink(made, missing_ok=True)

@@ -16,7 +16,7 @@ _URL = re.compile(rb"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#
 _PLAIN = re.compile(rb"(https?)://([a-z0-9.-]+)((?:/[a-zA-Z0-9_~-][a-zA-Z0-9_.~-]*+)*+)/?")
 """What most URLs are: nothing is escaped, no part of the path is empty or begins with a dot, no query follows."""
 _SCHEMES = re.compile(rb"\A(?:https?://)+(https?://)")
-_WWW = re.compile(rb"www\d*\.")
+_WWW = re.compile(rb"\Awww\d*\.")
 _PORTS = {b"http": b"80", b"https": b"443"}
 _TO_ESCAPE = re.compile(rb"[^!-\"$&-~]")
 _PATH_SESSIONS = (

@@ -11,7 +11,8 @@ from irlcrawl.export.surt import surt
 
 HOSTS = (
     "example.com", "www.example.com", "www2.a.co.uk", "192.168.0.1", "[::1]", "[2001:db8::1]:99", "h.test:8080",
-    "h.test:80", "h.test:443", "a.test.", "xn--bcher-kva.de", "www.com", "wwwfoo.com", "3com.com",
+    "h.test:80", "h.test:443", "a.test.", "xn--bcher-kva.de", "www.com", "wwwfoo.com", "3com.com", "m.www.example.com",
+    "awww.example.com", "wiki.www2.w3.org",
 )  # fmt: skip
 PIECES = (
     "/", "//", "/./", "/../", "..", ".", "a", "B", "%41", "%2541", "%25", "%", "%zz", "ü", "?", "&", "=", "a=1", "b=2",
@@ -43,6 +44,8 @@ def test_keys_are_those_of_the_library(url: str) -> None:
         (b"http://[::1]:99/", b"::1:99)/"),
         (b"http://example.com/?sid=" + b"a" * 32, b"com,example)/"),
         (b"http://example.com/%2541", b"com,example)/a"),
+        (b"http://m.www.example.com/", b"com,example,www,m)/"),
+        (b"http://awww.example.com/", b"com,example,awww)/"),
     ],
 )
 def test_keys(url: bytes, key: bytes) -> None:

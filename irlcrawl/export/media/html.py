@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.export.media.extras import needed
 from irlcrawl.worker.page import charset
@@ -26,10 +28,16 @@ JSONLD_DEPTH = 4
 TYPES_MAX = 100
 
 _WITHOUT_WORDS = ("frame", "iframe", "link", "meta")
-_BLOCKS = ", ".join(
-    f"a[href] {name}" for name in ("div", "p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6")
-)
+_UNSEEN = ("script", "style")
+_BLOCKS = frozenset(("div", "p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"))
 """In a link, each begins a line of its own."""
+NODES_MAX = 1_000_000
+"""Of the links of a page, looked at for their words: a link in a link in a link has the words of all."""
+DEPTH_MAX = 2000
+"""Browsers keep 512 elements in each other."""
+_NO_END = "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|td|th|tr|track|wbr"
+_NESTING = re.compile(rf"<(?:(/)|(?=[a-z]))(?!(?:{_NO_END})\b)".encode(), re.IGNORECASE)
+"""A tag that opens an element, or (group 1) closes one, but for those that need no end."""
 _TOLD = "title, meta, link[rel*=canonical i][href], base[href]"
 _FOLLOWED = "a[href], area[href], frame[src], iframe[src], link[href][rel], meta[http-equiv=refresh i][content]"
 
@@ -128,34 +136,58 @@ def links(body: bytes, codec: str) -> tuple[str, Iterator[Link]]:
 
 def text(body: bytes, codec: str) -> str:
     extract = needed("resiliparse.extract.html2text", "--text").extract_plain_text
-    found: str = extract(charset.decode(body, codec), main_content=True, alt_texts=False, links=False)
+    markup = shallow(charset.decode(body, codec).encode("utf-8", "replace")).decode("utf-8", "replace")
+    found: str = extract(markup, main_content=True, alt_texts=False, links=False)
     return found.strip()
 
 
 def _links(tree: Any) -> Iterator[Link]:
-    """Those that a crawl follows, without scripts and the pages in `srcdoc`."""
-    for unseen in tree.css("a[href] script, a[href] style"):
-        unseen.decompose()
-    for broken in tree.css("a[href] br"):
-        broken.replace_with(" ")
-    for block in tree.css(_BLOCKS):
-        block.insert_before(" ")
-        block.insert_after(" ")
+    """Those that a crawl follows."""
+    room = NODES_MAX
     for element in tree.css(_FOLLOWED):
         attributes, tag = element.attributes, element.tag
         href = _refers_to(tag, attributes)
         if href is None:  # or of another namespace
             continue
-        if tag in _WITHOUT_WORDS:
-            words = ""
-        elif tag == "area":
+        words = ""
+        if tag == "area":
             words = collapsed(attributes.get("alt"))
-        else:
-            words = collapsed(element.text(deep=True))
-            if not words:
-                words = collapsed(" ".join(image.attributes.get("alt") or "" for image in element.css("img[alt]")))
+        elif tag not in _WITHOUT_WORDS:
+            words, room = _words(element, room)
         rel = " ".join((attributes.get("rel") or "").lower().split())
         yield Link(href.strip(), words, rel, tag)
+
+
+def _words(link: Any, room: int) -> tuple[str, int]:
+    """The words in a link, or of its images if it has none, as far as so many nodes show them; and for how many more
+    there is room. One walk over what is in it: a selector such as `a br` looks at all that a node lies in, and a page
+    may nest a hundred thousand."""
+    node = link.child
+    if node is not None and node.tag == "-text" and node.next is None:  # most links
+        return collapsed(node.text_content), room - 1
+    words: list[str] = []
+    images: list[str] = []
+    above: list[Any] = []
+    while node is not None and room > 0:
+        room -= 1
+        tag = node.tag
+        if tag == "-text":
+            words.append(node.text_content or "")
+        elif tag == "br" or tag in _BLOCKS:
+            words.append(" ")
+        elif tag == "img":
+            images.append(node.attributes.get("alt") or "")
+        below = node.child if tag not in _UNSEEN else None
+        if below is not None:
+            above.append(node)
+            node = below
+            continue
+        while (after := node.next) is None and above:
+            node = above.pop()
+            if node.tag in _BLOCKS:
+                words.append(" ")
+        node = after
+    return collapsed("".join(words)) or collapsed(" ".join(images)), room
 
 
 def _refers_to(tag: str, attributes: dict[str, str | None]) -> str | None:
@@ -169,7 +201,29 @@ def _refers_to(tag: str, attributes: dict[str, str | None]) -> str | None:
 
 def _tree(markup: bytes, codec: str) -> Any:
     parser = needed("selectolax.lexbor", "reading HTML").LexborHTMLParser
-    return parser(markup if codec == "utf-8" else charset.decode(markup, codec).encode("utf-8", "replace"))
+    return parser(shallow(markup if codec == "utf-8" else charset.decode(markup, codec).encode("utf-8", "replace")))
+
+
+def shallow(markup: bytes) -> bytes:
+    """The markup up to where elements lie DEPTH_MAX deep: for each tag a parser looks through all that are open (WHATWG
+    HTML 13.2.4.2), so that 1 MB of `<div>` would take minutes."""
+    octets = np.frombuffer(markup, np.uint8)
+    begins = octets[:-1] == ord("<")
+    if np.count_nonzero(begins) <= DEPTH_MAX:
+        return markup
+    following = octets[np.flatnonzero(begins) + 1]
+    steps = (following >= ord("A")).astype(np.int8)
+    steps[following == ord("/")] = -1
+    depths = np.cumsum(steps, dtype=np.int64)
+    lowest = np.minimum.accumulate(np.minimum(depths, 0))
+    if int((depths - lowest).max()) <= DEPTH_MAX:  # at most: elements without an end count, too
+        return markup
+    depth = 0
+    for tag in _NESTING.finditer(markup):
+        depth = max(depth - 1, 0) if tag[1] else depth + 1
+        if depth > DEPTH_MAX:
+            return markup[: tag.start()]
+    return markup
 
 
 @lru_cache(maxsize=1)

@@ -71,6 +71,26 @@ def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) 
     assert [link.text for link in links] == [words]
 
 
+@pytest.mark.parametrize(
+    "bit", ["<div><br>", "<div><a href=/y>y</a>", "<b>", "<object>", "<table><td>", "<a href=/z><object>"]
+)
+def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> None:
+    """1 MB of `<div><br>` in a link was not done after 97 CPU-seconds, for the parser nor for the words of the link."""
+    page = b"<a href=/x>first</a><p><a href=/y>" + bit.encode() * (1_000_000 // len(bit))
+    _, links = html.links(page, "utf-8")
+    assert next(links) == Link("/x", "first", "", "a") and all(link.href in ("/y", "/z") for link in links)
+    assert len(html.shallow(page)) <= len(bit) * html.DEPTH_MAX + 100
+
+
+def test_a_page_that_is_not_deep_is_read_whole() -> None:
+    bits = [b"<p>x", b"<li>y", b"<br>", b"<img src=z>", b"<div></div>", b"<td>a", b"1 < 2", b"<!-- -->"]
+    page = b"".join(bits * 3000)
+    assert html.shallow(page) == page and html.shallow(b"") == b"" and html.shallow(b"<") == b"<"
+    deep = b"<b>" * html.DEPTH_MAX + b"</b>" * html.DEPTH_MAX + b"</div>" * 9
+    assert html.shallow(deep * 3 + b"<i>") == deep * 3 + b"<i>"
+    assert html.shallow(b"<b>" * html.DEPTH_MAX + b"<I>x") == b"<b>" * html.DEPTH_MAX
+
+
 def test_a_page_that_begins_with_many_comments_never_ended_an_export() -> None:
     """There were 2^140 ways to read them as fewer and longer ones."""
     assert detected(b"<!---->" * 140 + b"x", "") == "text/plain"
