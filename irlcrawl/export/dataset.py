@@ -34,7 +34,7 @@ from irlcrawl.export.table import LINKS, LISTED, Column, Row
 from irlcrawl.terminal.progress import Bar
 
 STATE = "export.state"
-VERSION = 3
+VERSION = 4
 NEVER = 0
 """The time of modification of an archive that is exported anew by the next export."""
 TEMPORARY = "unfinished-"
@@ -88,13 +88,28 @@ def _originals(indexes: Indexes) -> Originals:
     return Originals(indexes, Files())
 
 
+class Exported(NamedTuple):
+    """What the rows of an archive were made of: archives, itself among them, as (bytes, time of modification)."""
+
+    of: dict[str, tuple[int, int]]
+
+    @classmethod
+    def told(cls, line: dict[str, Any]) -> Exported:
+        """A line of a state."""
+        return cls({name: (size, modified_ns) for name, (size, modified_ns) in line["of"].items()})
+
+    def holds(self, now: dict[str, tuple[int, int]]) -> bool:
+        """Whether they are as they were, or were moved away since."""
+        return all(now.get(name, was) == was for name, was in self.of.items())
+
+
 class Dataset:
     """The directory. `open` makes it, or takes up what is there."""
 
-    def __init__(self, directory: str, plan: Plan, state: BinaryIO, known: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, directory: str, plan: Plan, state: BinaryIO, known: dict[str, Exported]) -> None:
         self.directory, self.plan = directory, plan
         self._state = state  # open, and locked, for as long as this process writes here
-        self._known = known  # archive -> its bytes and time of modification when it was exported
+        self._known = known  # by archive
 
     @classmethod
     def open(cls, directory: str, plan: Plan) -> Dataset:
@@ -127,7 +142,7 @@ class Dataset:
                 "give the same options, or export into another directory"
             )
         known = {
-            line["archive"]: (line["bytes"], line["modified_ns"]) for line in archives
+            line["archive"]: Exported.told(line) for line in archives
             if _is_there(plan, directory, line["archive"], line.get("rows", 0))
         }  # fmt: skip
         return cls(directory, plan, state, known)
@@ -146,8 +161,11 @@ class Dataset:
         return sorted(self._known)
 
     def new(self, archives: Iterable[Archive]) -> list[Archive]:
-        """Archives that are not exported as they are now."""
-        return [one for one in archives if self._known.get(one.name) != (one.bytes, one.modified_ns)]
+        """Archives that are not exported as they are now, or some of whose originals lie in one that changed, as by a
+        takedown. archives: all that are there."""
+        archives = list(archives)
+        now = {one.name: (one.bytes, one.modified_ns) for one in archives}
+        return [one for one in archives if (known := self._known.get(one.name)) is None or not known.holds(now)]
 
     def add(
         self, archives: list[Archive], bar: Bar, jobs: int, damaged: list[Damaged], indexes: Indexes | None = None,
@@ -160,11 +178,14 @@ class Dataset:
         bar.stage(f"export {self.plan.what}", sum(one.bytes for one in archives))
         done = total = 0
         work = partial(write, self.plan, self.directory, indexes)
-        for archive, (made, missed) in each(work, archives, jobs, damaged):
+        for archive, (made, missed, used) in each(work, archives, jobs, damaged):
             done, total = done + 1, total + made
-            modified_ns = NEVER if missed and still_open else archive.modified_ns
-            self._append({"archive": archive.name, "bytes": archive.bytes, "modified_ns": modified_ns, "rows": made})
-            self._known[archive.name] = (archive.bytes, archive.modified_ns)
+            of = {one.name: [one.bytes, one.modified_ns] for one in (archive, *used)}
+            if missed and still_open:
+                of[archive.name][1] = NEVER
+            line = {"archive": archive.name, "rows": made, "of": of}
+            self._append(line)
+            self._known[archive.name] = Exported.told(line)
             bar.read(archive.bytes)
         return done, total
 
@@ -210,15 +231,21 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
                     yield found
 
 
-def write(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> tuple[int, int]:
-    """The files of one archive; returns their rows, and of how many records the original was found nowhere. They
-    replace earlier ones."""
+def write(
+    plan: Plan, directory: str, indexes: Indexes | None, archive: Archive
+) -> tuple[int, int, list[Archive]]:  # fmt: skip
+    """The files of one archive; returns their rows, of how many records the original was found nowhere, and in which
+    archives others were found. They replace earlier ones."""
     originals = _originals(indexes) if indexes is not None else None
     before = originals.missed if originals is not None else 0
     made = _write_edges(plan, directory, archive, originals) if plan.what == "graph" else (
         _write_rows(plan, directory, indexes, archive)
     )  # fmt: skip
-    return made, originals.missed - before if originals is not None else 0
+    if originals is None:
+        return made, 0, []
+    used = originals.take_used()
+    used.pop(archive.name, None)
+    return made, originals.missed - before, list(used.values())
 
 
 def _write_rows(plan: Plan, directory: str, indexes: Indexes | None, archive: Archive) -> int:

@@ -51,12 +51,19 @@ class Originals:
         self._map = lru_cache(maxsize=_OPEN_MAX)(self._mapped)
         self.missed = 0
         """Records whose original was found nowhere."""
+        self.used: dict[str, Archive] = {}
+        """The archives in which originals were found, by name, until they are taken."""
 
     def of(self, revisit: Capture) -> Capture | None:
         """The response to which a `revisit` record refers; None if no closed archive that is here has it."""
         found = self._found(*refers_to(revisit))
         self.missed += found is None
         return found
+
+    def take_used(self) -> dict[str, Archive]:
+        """Those since the last call."""
+        taken, self.used = self.used, {}
+        return taken
 
     def _found(self, url: str | None, date: str | None) -> Capture | None:
         if not url or not date:
@@ -68,6 +75,7 @@ class Originals:
                 for offset in self._offsets(archive, begins, url):
                     found = self._response(archive, offset, date)
                     if found is not None:
+                        self.used[archive.name] = archive
                         return found
         return None
 

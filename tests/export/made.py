@@ -16,6 +16,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
 from irlcrawl.worker.archive.unit import Exchange, Unit
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
+from irlcrawl.worker.archive.window import Window
 
 START = 1_700_000_000.0
 
@@ -59,6 +60,7 @@ def add(
     writer = WarcWriter(
         Files(), job.warcs, "test", stream, info=info, roll_bytes=roll_bytes, gzip_level=1, clock=clock,
         dedupe_bytes_min=dedupe_bytes_min,
+        window=Window(Files(), str(job.path / "window"), 1000, "test") if dedupe_bytes_min else None,
     )  # fmt: skip
     for number, page in enumerate(pages):
         writer.append(*unit_of(page, clock.now() + number + number / 8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import shutil
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -116,6 +117,7 @@ def test_an_original_that_was_still_being_written_was_never_looked_for_again(
     body = b"<title>T</title><a href=http://c.test/>C</a>" + b" " * 2000
     pages = [Page("http://a.test/", body), Page("http://b.test/", body)]
     job = make_job(tmp_path / "job", pages, dedupe_bytes_min=1024, roll_bytes=1)
+    assert '"warc/revisit"' in run("export", "pages", job.path)[1]
     first, _ = sorted(job.warcs.iterdir())
     being_written = first.with_name(f"{first.name}.open")
     first.rename(being_written)
@@ -129,6 +131,30 @@ def test_an_original_that_was_still_being_written_was_never_looked_for_again(
     )
     if what == "pages":
         assert "0 rows of 0 archives" in run("export", what, job.path, "-o", out, "--originals")[2]
+
+
+@pytest.mark.parametrize("what", ["pages", "links", "graph"])
+def test_after_a_takedown_rows_of_other_archives_kept_what_was_taken_down(tmp_path: Path, run: Run, what: str) -> None:
+    """A `revisit` record in an archive that did not change had the text of one that did."""
+    jobs = []
+    for name, target in (("job", "c"), ("other", "d")):
+        body = f"<title>{target}</title><a href=http://{target}.test/>x</a>".encode() + b" " * 2000
+        pages = [Page("http://a.test/", body), Page("http://b.test/", body)]
+        jobs.append(make_job(tmp_path / name, pages, dedupe_bytes_min=1024, roll_bytes=1))
+    first, changed = (min(job.warcs.iterdir()) for job in jobs)
+    assert '"warc/revisit"' in run("export", "pages", jobs[0].path)[1]
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert run("export", what, jobs[0].path, "-o", out, "--originals")[0] == ExitCode.DONE
+    shutil.copyfile(changed, first)
+    for directory in (out, whole):
+        assert run("export", what, jobs[0].path, "-o", directory, "--originals")[0] == ExitCode.DONE
+    assert {name: data for name, data in tree(out).items() if name != STATE} == (
+        {name: data for name, data in tree(whole).items() if name != STATE}
+    )
+    assert not any(b"c.test" in data or b'"c"' in data for name, data in tree(out).items() if name != STATE)
+    first.unlink()
+    if what != "graph":
+        assert "0 rows of 0 archives" in run("export", what, jobs[0].path, "-o", out, "--originals")[2]
 
 
 def test_what_lists_say_takes_no_originals(crawl: Crawl, run: Run) -> None:
