@@ -245,7 +245,11 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged
     _note_open(bar, still_open)
     if packed := sum(archive.name.endswith(WARC_ZSTD) for archive in archives):
         bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only")
-    wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), damaged, args.title)
+    if missed := wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), damaged, args.title):
+        what = words.plural(missed, "response")
+        bar.note(
+            f"{what} cannot be shown: the body is in another crawl (dedupe_from), or in an archive that is not here"
+        )
 
 
 EXPORTS: dict[str, Callable[[JobDir, argparse.Namespace, Bar, list[Damaged]], None]] = {

@@ -78,9 +78,10 @@ class Package:
 def write(
     job: JobDir, archives: list[Archive], path: str, bar: Bar, jobs: int, now: float, damaged: list[Damaged],
     title: str | None = None,
-) -> None:  # fmt: skip
-    """Write `path`, which gets its name when it is whole. Archives that are damaged are left out, and `damaged` gets
-    what is wrong with them. JobError, OSError."""
+) -> int:  # fmt: skip
+    """Write `path`, which gets its name when it is whole; returns how many responses it cannot show, as their body
+    is in none of the archives. Archives that are damaged are left out, and `damaged` gets what is wrong with them.
+    JobError, OSError."""
     files = Files()
     with tempfile.TemporaryDirectory() as directory, whole_file(path) as stream:
         indexes = cdxj.index(job, archives, directory, files, bar, jobs, damaged)
@@ -94,6 +95,7 @@ def write(
                 with open(archive.path, "rb") as source:
                     package.add(f"archive/{archive.name}", source, packed=False, bar=bar)
             _describe(package, now, title or job.path.name, main)
+    return originals.missed
 
 
 def _indexes(package: Package, lines: Iterable[bytes], directory: str) -> None:
@@ -171,10 +173,8 @@ def _page(capture: Capture, originals: Originals) -> dict[str, str] | None:
     """The line of a page; None for what is no page that a person would open, or is listed as it was before."""
     if subset_of(capture) != PAGE or _carried(capture).get("source") == Source.REQUISITE:
         return None
-    shown: Capture | None = capture
-    if capture.revisit:  # of a body that is stored under another URL
-        shown = originals.of(capture) if refers_to(capture)[0] != capture.url else None
-    if shown is None:
+    shown = originals.of(capture) if capture.revisit else capture
+    if shown is None or (capture.revisit and refers_to(capture)[0] == capture.url):
         return None
     found = read(shown)
     handler = handler_of(found.media_type)

@@ -79,6 +79,16 @@ def test_a_page_whose_body_is_stored_under_another_url_was_in_no_list(tmp_path: 
     assert [(page["url"], page["title"]) for page in named] == [(site, "Twice") for site in sites]
 
 
+def test_pages_whose_body_is_in_another_crawl_were_left_out_and_nobody_was_told(tmp_path: Path, run: Run) -> None:
+    body = b"<title>Twice</title>" + b" " * 2000
+    pages = [Page("http://a.test/", body, depth=0), Page("http://a.test/", body), Page("http://b.test/", body)]
+    job = make_job(tmp_path / "job", pages, dedupe_bytes_min=1024, roll_bytes=1)
+    assert "cannot be shown" not in run("export", "wacz", job.path, "-o", tmp_path / "whole.wacz")[2]
+    min(job.warcs.iterdir()).unlink()
+    code, _, err = run("export", "wacz", job.path, "-o", tmp_path / "rest.wacz")
+    assert code == ExitCode.DONE and "2 responses cannot be shown: the body is in another crawl" in err
+
+
 def test_the_index_has_every_capture(package: zipfile.ZipFile, job: JobDir, run: Run) -> None:
     packed = package.read("indexes/index.cdx.gz")
     meta, *blocks = package.read("indexes/index.idx").decode().splitlines()
