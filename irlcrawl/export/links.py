@@ -10,7 +10,7 @@ from irlcrawl.export.archives import Capture
 from irlcrawl.export.listed import MAYBE_LISTS, untold
 from irlcrawl.export.media.kinds import handler_of
 from irlcrawl.export.originals import Originals
-from irlcrawl.export.pages import read, resolver_of
+from irlcrawl.export.pages import of_header, read, resolver_of
 from irlcrawl.export.table import Row
 
 REDIRECT = "redirect"
@@ -37,6 +37,10 @@ def rows_of(capture: Capture, pdf: bool = False, originals: Originals | None = N
             if entry.url != stored:
                 yield url, entry.url.decode(), None, None, entry.element, date
         return
+    for href, rel, element in of_header(found.exchange):
+        target = canonical(href, stored)
+        if target is not None and target != stored:
+            yield url, target.decode(), None, rel or None, element, date
     handler = handler_of(page.media_type, pdf) if page.body else None
     if handler is None:
         return

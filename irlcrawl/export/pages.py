@@ -22,8 +22,10 @@ from irlcrawl.export.originals import Originals, refers_to
 from irlcrawl.export.surt import surt
 from irlcrawl.export.table import PAGES, TEXT, Column, Row
 from irlcrawl.web.coding import decode
+from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.archive.warc import WarcName
 from irlcrawl.worker.page import charset, sitemaps
+from irlcrawl.worker.page.links import followed_rels, link_values, refresh_target
 
 WARC, DIAGNOSTICS, ROBOTS = "warc", "crawldiagnostics", "robotstxt"
 """Common Crawl's subsets: pages with status 200, other responses, robots.txt."""
@@ -116,6 +118,7 @@ def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Original
     stored = url.encode()
     parts = _url_columns(stored)
     canonical_url = _resolved(found.canonical, found.base, stored, page.codec) if found.canonical else None
+    canonical_url = canonical_url or _canonical_of(original or capture, stored)
     row: Row = (
         surt(stored).decode(), url, *parts,
         fields.get("warc-date"), status or None, _redirect(capture, status, stored),
@@ -163,6 +166,26 @@ def _redirect(capture: Capture, status: int, url: bytes) -> str | None:
     location = capture.exchange.value(b"location") if 300 <= status < 400 else None
     target = canonical(location, url) if location else None
     return target.decode() if target is not None else None
+
+
+def of_header(exchange: Exchange) -> Iterator[tuple[bytes, str, str]]:
+    """(reference, rel, element) of the links that a header names, as the elements of HTML that they stand for: those
+    that a crawl follows."""
+    for reference, rel in link_values(value.decode("latin-1") for value in exchange.values(b"link")):
+        if followed_rels(rel):
+            yield reference.encode("latin-1"), " ".join(rel.lower().split()), "link"
+    if (refresh := exchange.value(b"refresh")) and (target := refresh_target(refresh.decode("latin-1"))):
+        yield target.encode("latin-1"), "", "meta"
+
+
+def _canonical_of(capture: Capture, url: bytes) -> str | None:
+    """The canonical URL that a header names, as for a PDF."""
+    if capture.exchange.value(b"link") is None:
+        return None
+    for reference, rel, _ in of_header(capture.exchange):
+        if "canonical" in rel.split() and (target := canonical(reference, url)) is not None:
+            return target.decode()
+    return None
 
 
 def _resolved(href: str, base: str, url: bytes, codec: str) -> str | None:

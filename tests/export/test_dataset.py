@@ -458,3 +458,20 @@ def test_each_charset_has_a_name_of_the_standard() -> None:
     """CP932 is Python's name; browsers and cc-index say Shift_JIS."""
     for label, codec in CODECS.items():
         assert CODECS[pages._charset_name(codec).lower()] == codec, label
+
+
+def test_links_that_a_header_names_had_no_rows(tmp_path: Path, run: Run) -> None:
+    """A crawl follows them; a PDF has no other way to say its canonical URL."""
+    header = {"Content-Type": "application/pdf", "Refresh": "0; url=/on",
+              "Link": '</c.html>; rel="canonical", </s.css>; rel=preload, </n>; rel=next'}  # fmt: skip
+    html = Page(
+        "http://a.test/h", b"<link rel=canonical href=/own><a href=/x>x</a>", header | {"Content-Type": "text/html"}
+    )
+    job = make_job(tmp_path / "headers", [Page("http://a.test/p", b"%PDF-1.4", header), html])
+    pages_ = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [page["canonical"] for page in pages_] == ["http://a.test/c.html", "http://a.test/own"]
+    rows = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
+    named = [("/c.html", "canonical", "link"), ("/n", "next", "link"), ("/on", None, "meta")]
+    assert [(row["to_url"].removeprefix("http://a.test"), row["rel"], row["element"]) for row in rows] == [
+        *named, *named, ("/own", "canonical", "link"), ("/x", None, "a"),
+    ]  # fmt: skip

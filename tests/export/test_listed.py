@@ -53,11 +53,45 @@ def test_each_entry_of_a_list_is_a_row_with_what_is_said_of_it(tmp_path: Path, r
     assert said.pop("s1.xml.gz")[0] == ["/packed?a=1&b=2", "url", "2005-01-01", "0.8", "monthly"]
     assert said == {
         "s.xml": [["/1?a=1&b=2", "url", "2005-01-01", "0.8", "monthly"], ["/2", "url", None, None, None],
-                  ["/n", "url", "2008-12-23", None, None]],
+                  ["/n", "url", None, None, None]],
         "i.xml": [["/s1.xml.gz", "sitemap", "2004-10-01T18:23:17+00:00", None, None]],
         "rss": [["/r", "item", "Tue, 03 Jun 2003 09:39:21 GMT", None, None]],
         "atom": [["/a", "entry", "2003-12-13T18:30:02Z", None, None]],
     }  # fmt: skip
+
+
+FEED = b"""<rss version="2.0" xmlns:media="http://search.yahoo.com/mrss/" xmlns:itunes="i"><channel>
+<image><url>http://a.test/i.png</url><title>Logo</title><link>http://a.test/image</link></image>
+<title>News</title><description>All</description><language>en-gb</language>
+<item><media:group><media:title>grp</media:title></media:group><itunes:title>short</itunes:title>
+<title>if a &lt; b and c &gt; d</title><link>/1</link><source url="/s">Other</source></item></channel></rss>"""
+SOURCES = b"""<a:feed xmlns:a="http://www.w3.org/2005/Atom"><a:entry><a:source><a:title>Orig</a:title>
+<a:link rel="alternate" href="/orig"/><a:updated>2001-01-01T00:00:00Z</a:updated></a:source><a:title>Mine</a:title>
+<a:link rel="Alternate" href="/x1"/><a:published>2025-01-01T00:00:00Z</a:published>
+<a:updated>2026-01-01T00:00:00Z</a:updated></a:entry>
+<a:entry><a:title>Rel</a:title><a:link rel="related" href="/x2"/></a:entry></a:feed>"""
+VIDEOS = b"""<urlset xmlns:video="v"><url><loc>/v</loc><video:video><video:title>V</video:title>
+<video:publication_date>2001-01-01</video:publication_date></video:video><lastmod>2026-03-03</lastmod></url></urlset>"""
+
+
+def test_what_others_say_within_a_feed_was_taken_for_what_its_entries_say(tmp_path: Path, run: Run) -> None:
+    job = make_job(tmp_path / "job", [
+        Page("http://a.test/rss", FEED, {"Content-Type": "application/rss+xml"}),
+        Page("http://a.test/atom", SOURCES, {"Content-Type": "application/atom+xml"}),
+        Page("http://a.test/s.xml", VIDEOS, XML),
+    ])  # fmt: skip
+    rows = [json.loads(line) for line in run("export", "listed", job.path)[1].splitlines()]
+    assert [(row["url"].removeprefix("http://a.test"), row["lastmod"]) for row in rows] == [
+        ("/1", None), ("/x1", "2026-01-01T00:00:00Z"), ("/x2", None), ("/v", "2026-03-03"),
+    ]  # fmt: skip
+    rows = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
+    assert [(row["to_url"].removeprefix("http://a.test"), row["anchor_text"]) for row in rows] == [
+        ("/1", "if a < b and c > d"), ("/x1", "Mine"), ("/x2", "Rel"), ("/v", None),
+    ]  # fmt: skip
+    pages = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [(page["title"], page["description"], page["lang"], page["links"]) for page in pages] == [
+        ("News", "All", "en-gb", 1), (None, None, None, 2), (None, None, None, 1),
+    ]  # fmt: skip
 
 
 def test_links_of_packed_sitemaps_were_in_no_table(tmp_path: Path, run: Run) -> None:

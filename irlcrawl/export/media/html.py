@@ -50,10 +50,15 @@ _HIDING_A_BODY = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</
 _CLOSES_ITSELF = re.compile(
     rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp|a|div|span|p)((?:\s[^<>]*)?)/>", re.IGNORECASE
 )
-_JSONLD = re.compile(
-    rb"""<script\b[^<>]*?\btype\s*=\s*["']?\s*application/ld\+json\b[^<>]*>(.*?)(?:</script|\Z)""",
-    re.IGNORECASE | re.DOTALL,
-)
+_NO_PAGE = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_JSONLD = re.compile(rb"""(?:^|[\s"'])type\s*=\s*["']?\s*application/ld\+json\b""", re.IGNORECASE)
+_COMMENT = "!--(?:>|->|(?:[^-]++|-(?!-!?>))*+)"
+_SCRIPT = rf"""(?is)<(?:(?:{_COMMENT}|textarea\b(?:[^<]++|<(?!/textarea\b))*+)(*SKIP)(*FAIL)
+|script\b((?:[^<>"']|"[^"]*+"|'[^']*+')*+)>((?:[^<]++|<(?!/script\b))*+))""".replace("\n", "").encode()
+"""A script (its attributes, its text) that stands in no comment and no text field."""
+_OPENS = ("<!--", "//<![CDATA[", "// <![CDATA[", "/*<![CDATA[*/", "/* <![CDATA[ */", "<![CDATA[")
+_ENDS = (";", "//-->", "-->", "//]]>", "// ]]>", "/*]]>*/", "/* ]]> */", "]]>")
+"""What hides JSON from old browsers and XML parsers, and what ends a statement."""
 _JSONLD_TYPE = rb"(?i)application/ld\+json"
 
 
@@ -68,11 +73,10 @@ def _linking(xhtml: bool) -> Any:
     page is read in time that goes with its length."""
     itself = r"(?![^<>]*+(?<=/)>)" if xhtml else ""
     hiding = "|".join(rf"{name}\b{itself}(?:[^<]++|<(?!/{name}\b))*+" for name in _HIDING)
-    comment = "!--(?:>|->|(?:[^-]++|-(?!-!?>))*+)"
     attributes = r"""(?:[^<>"'h]++|"[^"]*+"|'[^']*+'|(?<![\s"'/])h|h(?!ref\s*=))*+"""
     link = rf"a(?:rea)?(?=[\s/]){attributes}href\s*="
     # The letters are those that may come next: most tags are passed by without trying each alternative.
-    expression = rf"(?is)<(?=[as!tinx])(?:{link}|(?:{comment}|{hiding})(*SKIP)(*FAIL))"
+    expression = rf"(?is)<(?=[as!tinx])(?:{link}|(?:{_COMMENT}|{hiding})(*SKIP)(*FAIL))"
     return _compiled(expression.encode())
 
 
@@ -114,12 +118,15 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
         elif tag == "base":
             found.base = found.base or (element.attributes["href"] or "").strip()
         elif not found.canonical and "canonical" in (element.attributes["rel"] or "").lower().split():
-            found.canonical = (element.attributes["href"] or "").strip()
-    if not titled and len(head) < len(body) and _TITLE.search(body, len(head)):
-        found.title = _title(_tree(body[:HEAD_BYTES_MAX], codec))
+            href = (element.attributes["href"] or "").strip()
+            found.canonical = "" if _NO_PAGE.match(href) else href
+    if not titled and len(head) < len(body) and (behind := _TITLE.search(body, len(head))):
+        begin = behind.start() if behind.start() > HEAD_BYTES_MAX else 0
+        found.title = _title(_tree(body[begin : begin + HEAD_BYTES_MAX], codec))
     if _compiled(_JSONLD_TYPE).search(body):
-        for match in _JSONLD.finditer(body):
-            _types(_loaded(match[1], codec), found.jsonld_types, JSONLD_DEPTH)
+        for script in _compiled(_SCRIPT).finditer(body):
+            if _JSONLD.search(script[1]):
+                _types(_loaded(script[2], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
 
 
@@ -279,7 +286,10 @@ def _meta(attributes: dict[str, str | None], found: Content) -> None:
 
 def _loaded(script: bytes, codec: str) -> Any:
     try:
-        return json.loads(charset.decode(script, codec))
+        text = charset.decode(script, codec).strip()
+        text = text[max((len(one) for one in _OPENS if text.startswith(one)), default=0) :].rstrip()
+        text = text[: len(text) - max((len(one) for one in _ENDS if text.endswith(one)), default=0)]
+        return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
 

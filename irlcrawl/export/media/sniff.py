@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+from irlcrawl.worker.page.sitemaps import FEED_START
+
 OCTETS = "application/octet-stream"
 LOOK_BYTES = 1024
 
@@ -45,6 +47,8 @@ def detected(body: bytes, declared: str) -> str:
         root = _ROOT.search(head)
         xml = "application/xml" if root is None else _ROOTS.get(root[1], "application/xml")
         return declared if declared == "text/html" and xml == "application/xml" else xml
+    if FEED_START.match(head) and (root := _ROOT.search(head)) is not None:
+        return _ROOTS[root[1]]
     if _HTML.match(head):
         return "application/xhtml+xml" if declared == "application/xhtml+xml" else "text/html"
     if head.startswith(_UTF_16):

@@ -12,13 +12,16 @@ from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.worker.page import charset
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_PREFIX = r"(?:(?!image:|video:|news:)[\w.-]{1,32}:)?"
-_ENTRY_TAG = re.compile(rf"<(/?){_PREFIX}(item|entry|url|sitemap)(?=[\s>])[^<>]*>")
-_FEED = re.compile(r"<(?:[\w.-]{1,32}:)?(?:rss|feed|RDF)[\s>]")
+_PREFIX = r"((?:(?!image:|video:|news:)[\w.-]{1,32}:)?)"
+_OF_FEEDS, _OF_SITEMAPS = (
+    re.compile(rf"<(/?){_PREFIX}({names})(?=[\s>])[^<>]*>") for names in ("item|entry", "url|sitemap")
+)
+_FEED = re.compile(r"<((?:[\w.-]{1,32}:)?)(rss|feed|RDF)[\s>]")
+_ASIDE = re.compile(r"<(/?)(?:[\w.-]{1,32}:)?(image|textInput|textinput|source)(?=[\s>])[^<>]*(?<!/)>")
+"""What has a title, a link or a URL of its own, in a channel or an entry."""
 _FEED_LANGUAGE = re.compile(r"<(?:feed|rss|rdf:RDF)\s[^<>]*?xml:lang=[\"']([^\"'<>]*)")
-_ATOM_LINK = re.compile(rf"<{_PREFIX}link\s([^<>]*)>")
 _HREF, _REL = re.compile(r"""\bhref\s*=\s*["']([^"']*)"""), re.compile(r"""\brel\s*=\s*["']([^"']*)""")
-_TAG = re.compile(r"<[^<>]*>")
+_TAG = re.compile(r"</?[A-Za-z!?][^<>]*>")
 _ESCAPED = re.compile(r"&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);")
 _CDATA = re.compile(r"<!\[CDATA\[|\]\]>")
 
@@ -26,13 +29,13 @@ _CDATA = re.compile(r"<!\[CDATA\[|\]\]>")
 def read(body: bytes, codec: str) -> Content:
     markup = _markup(body, codec)
     found = Content(links=sum(1 for _ in _links(markup)))
-    if _FEED.search(markup):
+    if feed := _FEED.search(markup):
         first = next(_entries(markup), None)
-        channel = markup[: first[1]] if first is not None else markup
-        language = _FEED_LANGUAGE.search(channel)
-        found.title = _plain(_element(channel, "title"))
-        found.description = _plain(_element(channel, "description") or _element(channel, "subtitle"))
-        found.lang = _plain(_element(channel, "language")) or (language[1].strip() if language else "")
+        channel = markup[: first[2]] if first is not None else markup
+        language, prefix = _FEED_LANGUAGE.search(channel), feed[1] if feed[2] == "feed" else ""
+        found.title = _plain(_element(channel, "title", prefix))
+        found.description = _plain(_element(channel, "description", prefix) or _element(channel, "subtitle", prefix))
+        found.lang = _plain(_element(channel, "language", prefix)) or (language[1].strip() if language else "")
     return found
 
 
@@ -45,38 +48,62 @@ def text(body: bytes, codec: str) -> str:
 
 
 def _markup(body: bytes, codec: str) -> str:
-    return _COMMENT.sub("", charset.decode(body, codec))
+    markup = _COMMENT.sub("", charset.decode(body, codec))
+    return _without_asides(markup) if _FEED.search(markup) else markup
 
 
-def _entries(markup: str) -> Iterator[tuple[str, int, int]]:
-    """(tag, begin, end) of what stands in each item, entry or URL."""
-    began: tuple[str, int] | None = None
-    for tag in _ENTRY_TAG.finditer(markup):
+def _without_asides(markup: str) -> str:
+    kept, at = [], 0
+    began: re.Match[str] | None = None
+    for tag in _ASIDE.finditer(markup):
         if not tag[1]:
-            began = tag[2], tag.end()
-        elif began is not None and began[0] == tag[2]:
+            began = began or tag
+        elif began is not None and began[2] == tag[2]:
+            kept.append(markup[at : began.start()])
+            at, began = tag.end(), None
+    return "".join((*kept, markup[at:]))
+
+
+def _entries(markup: str) -> Iterator[tuple[str, str, int, int]]:
+    """(prefix, name, begin, end) of what stands in each item or entry of a feed, or URL of a sitemap."""
+    began: tuple[str, str, int] | None = None
+    for tag in (_OF_FEEDS if _FEED.search(markup) else _OF_SITEMAPS).finditer(markup):
+        if not tag[1]:
+            began = tag[2], tag[3], tag.end()
+        elif began is not None and began[1] == tag[3]:
             yield *began, tag.start()
             began = None
 
 
 def _links(markup: str) -> Iterator[Link]:
     """The target of each item or entry, under its title."""
-    for tag, begin, end in _entries(markup):
+    for prefix, name, begin, end in _entries(markup):
         entry = markup[begin:end]
-        href, rel = _plain(_element(entry, "loc") or _element(entry, "link")), ""
-        for link in _ATOM_LINK.finditer(entry) if not href else ():
-            found = _REL.search(link[1])
-            target = _HREF.search(link[1])
-            if target is not None and (found is None or found[1] in ("", "alternate")):
-                href, rel = html.unescape(target[1]).strip(), found[1] if found else ""
-                break
+        href, rel = _plain(_element(entry, "loc", prefix) or _element(entry, "link", prefix)), ""
+        if not href:
+            href, rel = _atom_link(entry, prefix) or ("", "")
         if href:
-            yield Link(href, _plain(_element(entry, "title")), rel, tag)
+            yield Link(href, _plain(_element(entry, "title", prefix)), rel, name)
 
 
-def _element(markup: str, name: str) -> str:
-    """What stands in the first element of that name; empty without one."""
-    start = re.search(rf"<({_PREFIX}{name})(?:\s[^<>]*)?(?<!/)>", markup)
+def _atom_link(entry: str, prefix: str) -> tuple[str, str] | None:
+    """(address, rel) of the page of an entry: as entries.atom_address."""
+    first = None
+    for link in re.finditer(rf"<{re.escape(prefix)}link\s([^<>]*)>", entry):
+        target, found = _HREF.search(link[1]), _REL.search(link[1])
+        rel = found[1].strip().lower() if found else ""
+        if target is not None and target[1].strip():
+            told = html.unescape(target[1]).strip(), rel
+            if rel in ("", "alternate"):
+                return told
+            first = first or told
+    return first
+
+
+def _element(markup: str, name: str, prefix: str) -> str:
+    """What stands in the first element of that name; empty without one. The same prefix as its parent's: others are of
+    other vocabularies, as media:title."""
+    start = re.search(rf"<({re.escape(prefix)}{name})(?:\s[^<>]*)?(?<!/)>", markup)
     end = markup.find(f"</{start[1]}>", start.end()) if start else -1
     return markup[start.end() : end] if start and end >= 0 else ""
 

@@ -26,16 +26,16 @@ RANK_MAX = 5
 RANK_STEP = 0.2
 PREFIX = rb"<(?:[\w.-]{1,32}:)?"
 TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
-ENTRY = re.compile(PREFIX + rb"(url|sitemap|item|entry)[\s>]")
+_OF_FEEDS, _OF_SITEMAPS = (re.compile(PREFIX + names + rb"[\s>]") for names in (rb"(item|entry)", rb"(url|sitemap)"))
 _PAGE = re.compile(PREFIX + rb"(url)[\s>]")
-ATOM_LINK = rb"<(?:atom:)?link\s([^<>]{1,%d}+)>" % FIELD_BYTES_MAX
+ATOM_LINK = PREFIX + rb"link\s([^<>]{1,%d}+)>" % FIELD_BYTES_MAX
 _ATOM_LINK = re.compile(ATOM_LINK)
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
-_ADDRESS, _DATE, _PRIORITY, _FREQUENCY = (
+_ADDRESS, _CHANGED, _PUBLISHED, _PRIORITY, _FREQUENCY = (
     re.compile(rb"<(?!image:)" + PREFIX[1:] + names + TEXT)
-    for names in (rb"(?:loc|link)", rb"(?:lastmod|updated|modified|date|pubDate|published|publication_date)",
-                  rb"priority", rb"changefreq")
+    for names in (rb"(?:loc|link)", rb"(?:lastmod|updated|modified)", rb"(?:date|pubDate|published)", rb"priority",
+                  rb"changefreq")
 )  # fmt: skip
 _NUMBER = re.compile(rb"\s*([01](?:\.\d{1,9}+)?|\.\d{1,9}+)\d*\s*")
 
@@ -68,17 +68,27 @@ def of_list(
         return
     if b"<!--" in body:
         body = at_once(sitemaps.uncommented(body))
+    body = sitemaps.without_sources(body)
     base = Base(url, stored=True)
-    for start, end, element in filter(None, spans(ENTRY, body)):
+    for start, end, element in filter(None, spans(entry_of(body), body)):
         address = _text(_ADDRESS.search(body, start, end))
         if address is None:
             address = _unescaped(atom_address(body, start, end))
         target = base.join(address) if address else None
         if target is not None:
-            date, priority, frequency = (
-                _text(field.search(body, start, end)) for field in (_DATE, _PRIORITY, _FREQUENCY)
-            )
-            yield Entry(target, element, date, priority, frequency)
+            date = date_in(body, start, end)
+            priority, frequency = (_text(field.search(body, start, end)) for field in (_PRIORITY, _FREQUENCY))
+            yield Entry(target, element, _text(date), priority, frequency)
+
+
+def entry_of(body: bytes) -> re.Pattern[bytes]:
+    """What begins an entry of a list: the channel of a feed may have an image, with a `<url>` of its own."""
+    return _OF_FEEDS if sitemaps.is_feed(body) else _OF_SITEMAPS
+
+
+def date_in(body: bytes, start: int, end: int) -> re.Match[bytes] | None:
+    """When an entry says that its page changed (group 1), or else when it was published."""
+    return _CHANGED.search(body, start, end) or _PUBLISHED.search(body, start, end)
 
 
 def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:

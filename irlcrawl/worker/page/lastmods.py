@@ -1,7 +1,7 @@
 """When pages changed, by what a sitemap or a feed says of them: `lastmod`, `updated`, `pubDate`.
 
 Read only where a list is visited again, and only what is later than the visit before: a sitemap of 50,000 pages then
-names the few that changed. Of each entry (entries.py) the first address and the first date are taken; of Atom's links
+names the few that changed. Of each entry (entries.py) the first address and its date are taken; of Atom's links
 the one that leads to the page.
 """
 
@@ -15,14 +15,12 @@ from email.utils import parsedate_to_datetime
 from irlcrawl.base.steps import Steps
 from irlcrawl.base.url import Base
 from irlcrawl.worker.page import sitemaps
-from irlcrawl.worker.page.entries import ATOM_LINK, PREFIX, TEXT, atom_address, spans
+from irlcrawl.worker.page.entries import ATOM_LINK, PREFIX, TEXT, atom_address, date_in, entry_of, spans
 
 STAMPED_LEAST = 8
 """Of so many entries or more, all are doubted if more than half have one date: a generator stamped them."""
 DAY_S = 86_400.0
-_ENTRY = re.compile(PREFIX + rb"(url|item|entry)[\s>]")
 _ADDRESS = re.compile(PREFIX + rb"(?:loc|link)" + TEXT + rb"|" + ATOM_LINK)
-_DATE = re.compile(PREFIX + rb"(lastmod|updated|modified|date|pubDate|published)" + TEXT)
 
 
 def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[dict[bytes, float]]:
@@ -31,13 +29,14 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     In steps."""
     base, found = Base(url, stored=True), dict[bytes, float]()
     dates: Counter[float] = Counter()
-    for span in spans(_ENTRY, body):
+    body = sitemaps.without_sources(body)
+    for span in spans(entry_of(body), body):
         if span is None:
             yield
             continue
-        start, end, _ = span
-        date = _DATE.search(body, start, end)
-        at = None if date is None else _unix(date[2].partition(b"]]>")[0])
+        start, end, element = span
+        date = date_in(body, start, end) if element != "sitemap" else None
+        at = None if date is None else _unix(date[1].partition(b"]]>")[0])
         if at is None or at > now + DAY_S:
             continue
         dates[at] += 1

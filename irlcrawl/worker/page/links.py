@@ -406,9 +406,16 @@ _LINK_PARAMETER = re.compile(rf""";[ \t]*+([^ \t=;"]*+)[ \t]*+(?:=[ \t]*+(?:"({_
 
 
 def link_header(values: Iterable[str], nofollow: bool) -> Iterator[tuple[str, Source]]:
-    """The references of Link header values (RFC 8288), each with what it is as a `<link>`; with `nofollow` without
-    those that say rel=nofollow. A link with an anchor is one of another page, or of a part of this one: it is left out.
-    Of a value that is malformed the links before the fault are taken."""
+    """The references of Link header values, each with what it is as a `<link>`; with `nofollow` without those that say
+    rel=nofollow."""
+    for reference, rel in link_values(values):
+        for source in _sources(rel, nofollow):
+            yield reference, source
+
+
+def link_values(values: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(reference, rel) of each link in Link header values (RFC 8288). A link with an anchor is one of another page, or
+    of a part of this one: it is left out. Of a value that is malformed the links before the fault are taken."""
     for value in values:
         at = 0
         while (link := _LINK_VALUE.match(value, at)) is not None:
@@ -417,8 +424,7 @@ def link_header(values: Iterable[str], nofollow: bool) -> Iterator[tuple[str, So
             for name, quoted, plain in _LINK_PARAMETER.findall(link[2]):
                 parameters.setdefault(name.lower(), quoted or plain)
             if "anchor" not in parameters:
-                for source in _sources(parameters.get("rel", ""), nofollow):
-                    yield link[1], source
+                yield link[1], parameters.get("rel", "")
 
 
 def robots_header(values: Iterable[str], product_token: str) -> tuple[bool, bool]:

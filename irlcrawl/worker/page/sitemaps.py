@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
@@ -51,11 +52,14 @@ _GUID = re.compile(rb"<guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s[^<
 _HTTP = re.compile(rb"\s*https?://", re.IGNORECASE)
 _ATOM_LINK = re.compile(rb"<(?:[\w.-]{1,32}:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
 _XML_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?feed\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']")
-_FEED = re.compile(
+FEED_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*+(?:<\?[^<>]*+>\s*+)*"
     rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
 )
 """The start of a feed that came as HTML (WHATWG MIME sniffing 7.3), without comments."""
+_SOURCE = re.compile(rb"<(/?)(?:[\w.-]{1,32}:)?source(?=[\s>])[^<>]{0,1000}+(?<!/)>")
+SOURCES_MAX = 50_000
+"""Tags of such elements that are looked at in a feed."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
@@ -96,7 +100,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     """listed(), in steps."""
     mime = essence(content_type)
     told = mime in _UNTOLD or mime == "text/plain" or _is_xml(mime)
-    if not (told or (as_text and _says_sitemap(body)) or _FEED.match(_beginning(body))):
+    if not (told or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
         return None
     codec = charset.sniff(body, content_type)
     if len(body) > LARGE_BYTES:
@@ -113,6 +117,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         yield
     if kind[1] not in FEEDS:
         return (yield from _stored(_texts(_LOC, body), url, LINKS_MAX))
+    body = without_sources(body)
     base = _XML_BASE.search(body, 0, LOOK_BYTES)
     named = canonical(unescaped(base[1].decode("utf-8", "replace")), url) if base is not None else None
     return (yield from _stored(_of_feed(body), url, LINKS_MAX, named or url))
@@ -180,6 +185,21 @@ def _beginning(body: bytes) -> bytes:
             break
         at = end + 3
     return kept[:LOOK_BYTES]
+
+
+def without_sources(body: bytes) -> bytes:
+    """A feed without what its entries tell of the feeds that they were taken from (RFC 4287 4.2.11): their titles,
+    links and dates."""
+    if b"source" not in body or not is_feed(body):
+        return body
+    kept, at, began = bytearray(), 0, None
+    for tag in islice(_SOURCE.finditer(body), SOURCES_MAX):
+        if not tag[1]:
+            began = tag.start() if began is None else began
+        elif began is not None:
+            kept += body[at:began]
+            at, began = tag.end(), None
+    return bytes(kept + body[at:]) if at else body
 
 
 def uncommented(body: bytes) -> Steps[bytes]:

@@ -108,6 +108,37 @@ def test_a_link_without_a_space_before_its_href_was_not_counted() -> None:
     assert html.read(b'<a class="b"href="/1"><a href="/2"><a class="b"hreflang="x">', "utf-8").links == 2
 
 
+@pytest.mark.parametrize(
+    ("markup", "types"),
+    [
+        ('<!-- <script type="application/ld+json">{"@type":"Ghost"}</script> -->', []),
+        ('<textarea><script type=application/ld+json>{"@type":"Area"}</script></textarea>', []),
+        ('<script type="application/ld+json">{"@type":"A",\n"text":"two\nlines"}</script>', ["A"]),
+        ('<script type="application/ld+json">\n//<![CDATA[\n{"@type":"B"}\n//]]></script>', ["B"]),
+        ('<script type="application/ld+json"><!-- {"@type":"C"} --></script>', ["C"]),
+        ('<script type="application/ld+json">{"@type":"D"};</script>', ["D"]),
+        ("<script data-x='a > b' TYPE=application/LD+JSON>{\"@type\":[\"E\",\"F\"]}</script>", ["E", "F"]),
+        ('<script data-type="application/ld+json">{"@type":"no"}</script>', []),
+        ('<script type="application/ld+json">{"@type":"G"}', ["G"]),
+        ('<script>"<script type=application/ld+json>"</script><p>', []),
+    ],
+)  # fmt: skip
+def test_types_of_json_ld(markup: str, types: list[str]) -> None:
+    assert html.read(f"<head><title>x</title></head><body>{markup}".encode(), "utf-8").jsonld_types == types
+
+
+def test_a_canonical_that_is_no_page_hid_the_next_one() -> None:
+    page = (
+        b"<link rel=canonical href=mailto:me><link rel=canonical href=''><link rel=canonical href=/c><title>x</title>"
+    )
+    assert html.read(page, "utf-8").canonical == "/c"
+
+
+def test_a_title_behind_more_than_is_read_of_a_head_was_lost() -> None:
+    page = b"<head><style>" + b"a{}" * 100_000 + b"</style><title>Late</title></head><body>x"
+    assert html.read(page, "utf-8").title == "Late"
+
+
 def test_links_are_counted_where_no_program_may_make_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_ = pcre2.compile
 
@@ -125,6 +156,14 @@ def test_links_are_counted_where_no_program_may_make_machine_code(monkeypatch: p
     finally:
         html._compiled.cache_clear()
         html._linking.cache_clear()
+
+
+@pytest.mark.parametrize("declared", ["", "text/plain", "text/html"])
+def test_a_feed_without_an_xml_declaration_was_plain_text(declared: str) -> None:
+    """A crawl reads it as a feed."""
+    assert detected(b"<rss version='2.0'><channel>", declared) == "application/rss+xml"
+    assert detected(b"<feed xmlns='http://www.w3.org/2005/Atom'>", declared) == "application/atom+xml"
+    assert detected(b"<feed>", "text/plain") == "text/plain"
 
 
 def test_words_of_feeds_kept_escapes() -> None:

@@ -52,7 +52,7 @@ def test_a_list_without_end_is_read_in_steps_up_to_as_many_entries_as_a_crawl_ta
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sitemaps, "LINKS_MAX", 100)
-    said = list(entries.spans(entries.ENTRY, b"<url>" * 200))
+    said = list(entries.spans(entries.entry_of(b"<urlset>"), b"<url>" * 200))
     assert len([span for span in said if span]) == 100
     steps = sum(1 for _ in entries.ranks(b"<priority>" + b"<" * (2 << 20), URL))
     assert steps >= 8, "markup without an entry has its stops, too"
