@@ -211,9 +211,11 @@ def named_host(text: str) -> tuple[str, int | None]:
     """(host as `split` gives it, the port if one is named) of a host as a person writes it: a name, an address, IPv6
     with brackets or without. Raises SeedError."""
     text = text.strip()
+    if "/" in text or "@" in text:
+        raise SeedError("takes a host's name, and no URL")
     bracketed = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
     _, host, port, target = split(seed_url(bracketed))
-    if target != "/" or "/" in text or "@" in text:
+    if target != "/":
         raise SeedError("takes a host's name, and no URL")
     return host, port if bracketed.endswith(f":{port}") else None
 

@@ -156,7 +156,7 @@ def _outcomes(job: JobDir, args: argparse.Namespace, files: Files | None) -> Ite
 
     wanted = args.status
     outcome = wanted if wanted in OUTCOMES else None
-    if wanted is not None and outcome is None and not re.fullmatch(r"-?\d{1,4}|[1-5]xx", wanted):
+    if wanted is not None and outcome is None and not re.fullmatch(r"-\d{1,4}|0|\d{3}|[1-5]xx", wanted):
         raise ConfigError(
             f"--status {wanted}: takes a status such as 404 or -1, a class such as 4xx, queued, " + ", ".join(OUTCOMES)
         )

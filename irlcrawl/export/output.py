@@ -18,7 +18,7 @@ def file_at(path: str) -> str:
     place = os.path.realpath(path)
     if os.path.isdir(place):
         raise JobError(f"{path}: a directory; name a file")
-    if os.path.exists(place) and not os.path.isfile(place):
+    if os.path.exists(path) and not os.path.isfile(place):  # a pipe has no path of its own
         raise JobError(f"{path}: a device or a pipe; name a file")
     if not os.path.isdir(os.path.dirname(place)):
         raise JobError(f"{path}: there is no directory {os.path.dirname(place)}")

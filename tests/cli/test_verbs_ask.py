@@ -121,9 +121,9 @@ def test_urls_whose_line_has_an_annotation(a_job: Path, run: Run) -> None:
     assert code == ExitCode.CONFIG and not out and "--with" in err and "rest or throttled" in err
 
 
-@pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--reason", "bad luck"], ["--hosts"],
-                                     ["--host", "http://a.example/"], ["--host", "a.example/"], ["--host", ""],
-                                     ["--host", "ftp://a"]])  # fmt: skip
+@pytest.mark.parametrize("options", [["--status", "fine"], ["--status", "600x"], ["--status", "2000"],
+                                     ["--reason", "bad luck"], ["--hosts"], ["--host", "http://a.example/"],
+                                     ["--host", "a.example/"], ["--host", ""], ["--host", "ftp://a"]])  # fmt: skip
 def test_a_filter_that_filters_nothing_is_refused(a_job: Path, run: Run, options: list[str]) -> None:
     code, out, err = run("urls", a_job, *options)
     assert code == ExitCode.CONFIG and not out and options[0] in err

@@ -79,6 +79,7 @@ def test_retry_of_errors_puts_back_what_urls_lists_as_errors(ended: Crawl, run: 
         (["--reason", "bad"], "--reason bad: takes one of http_error, truncated, unwanted_type"),
         (["--status", "200"], "--status 200: takes an error such as 404"),
         (["--host", "http://a.test/"], "--host http://a.test/: takes a host's name, and no URL"),
+        (["--host", "http://a.test:81/"], "--host http://a.test:81/: takes a host's name, and no URL"),
     ],
 )
 def test_a_filter_that_is_refused(ended: Crawl, run: Run, words: list[str], message: str) -> None:

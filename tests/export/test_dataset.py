@@ -264,6 +264,11 @@ def test_a_device_was_replaced_by_a_file_and_so_was_a_symlink(job: JobDir, run: 
     os.mkfifo(pipe)
     code, _, err = run("export", what, job.path, "-o", pipe)
     assert code == ExitCode.FAILED and f"{pipe}: a device or a pipe; name a file" in err and pipe.is_fifo()
+    reads, writes = os.pipe()
+    code, _, err = run("export", what, job.path, "-o", f"/dev/fd/{writes}")
+    os.close(reads)
+    os.close(writes)
+    assert code == ExitCode.FAILED and "a device or a pipe; name a file" in err
     away.mkdir()
     link.symlink_to(away / "file")
     assert run("export", what, job.path, "-o", link)[0] == ExitCode.DONE
