@@ -38,6 +38,7 @@ PAGES = [
     Page("http://d.example/2", b"x", raw=b"HTTP/1.0 200\nContent-type : image/gif;x\nContent-Type: text/html\n\n"),
     Page("http://d.example/3", b"x", raw=b"HTTP/1.1 200 OK\r\nContent-Type: te\xe9xt/\xfc\r\nX-Y: \xc3\xbc\r\n\r\n"),
     Page("http://d.example/4", b"x", raw=b"HTTP/1.1 200 OK\r\nno colon\r\nContent-Type: a/b\r\n\r\n"),
+    Page("http://m.www.e.example/", b"x"), Page("http://awww.e.example/", b"x"), Page("http://www2.e.example/", b"x"),
     Page("http://d.example/5", b"x", raw=b"HTTP/1.1 200 OK\r\nContent-Type:\r\n\r\n"),
 ]  # fmt: skip
 
@@ -60,7 +61,7 @@ def test_the_index_is_that_of_cdxj_indexer(job: JobDir, run: Run) -> None:
     code, ours, err = run("export", "cdxj", job.path, "--jobs", 1)
     assert code == ExitCode.DONE, err
     assert ours == out.read_text()
-    assert len(ours.splitlines()) == 19 and '"warc/revisit"' in ours
+    assert len(ours.splitlines()) == 22 and '"warc/revisit"' in ours
 
 
 def _of_others(job: JobDir) -> None:
