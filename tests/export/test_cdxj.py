@@ -187,4 +187,4 @@ def test_reading_is_by_our_files(job: JobDir) -> None:
 
     archives, still_open = closed(job, Files())
     found = [capture.url for archive in archives for capture in captures(Files(), archive)]
-    assert still_open == 0 and len(found) == 15 and "http://c.example/lost" not in found
+    assert still_open == 0 and len(found) == 18 and "http://c.example/lost" not in found
