@@ -109,12 +109,12 @@ def test_an_open_archive_is_left_out_and_told(job: JobDir, run: Run) -> None:
 def test_a_crawl_that_cannot_be_written_to(job: JobDir, run: Run) -> None:
     job.indexes.write_text("in the way")
     code, out, _ = run("export", "cdxj", job.path)
-    assert code == ExitCode.DONE and len(out.splitlines()) == 15
+    assert code == ExitCode.DONE and len(out.splitlines()) == 18
 
 
 def test_nothing_is_written_into_a_snapshot(job: JobDir, run: Run) -> None:
     (job.path / "SNAPSHOT").touch()
-    assert len(run("export", "cdxj", job.path)[1].splitlines()) == 15 and not job.indexes.exists()
+    assert len(run("export", "cdxj", job.path)[1].splitlines()) == 18 and not job.indexes.exists()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
