@@ -2,6 +2,7 @@
 lie.
 
 url.py          URLs as browsers see them: canonical form, host, site
+pattern.py      patterns of URLs that people write
 rows.py         columns of the rows that cross process and disk boundaries
 reasons.py      classes and reasons of outcomes, and sets of them
 keys.py         the 64-bit keys of URLs, hosts and sites
