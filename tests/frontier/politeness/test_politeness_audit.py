@@ -7,7 +7,7 @@ import random
 from drum.ragged import Batch
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.config import keys as config
@@ -71,7 +71,19 @@ def plan_of(visits: list[Visit], seed: int) -> list[Visit]:
     return chosen.choices(visits, k=97)
 
 
+BETWEEN_TWO_CLOCKS = (
+    config.Politeness(
+        gap_host_seconds=0.0, gap_host_factor=0.0, gap_host_max_seconds=2.0, gap_address_seconds=3.0,
+        gap_site_seconds=2.0, gap_site_hosts=0, backoff_seconds=0.0, cool_down_seconds=0.0, retry_after_max_seconds=3.0,
+    ),
+    [(0, 0, 1, "http", 0.0), (1, 0, 0, "http", 0.0), (1, 0, 0, "https", 0.0), (2, 1, 0, "http", 0.0)],
+    [Visit(0.1)], 1, 0,
+)  # fmt: skip
+"""Two hosts of one name share their address with one of another site, and their site with one at another address."""
+
+
 @given(PARAMS, HOSTS, VISITS, st.sampled_from([1, 3, 1000]), st.integers(0, 99))
+@example(*BETWEEN_TWO_CLOCKS)
 @AUDIT
 def test_no_visit_is_early_and_no_host_starves(
     params: config.Politeness,
@@ -88,11 +100,12 @@ def test_no_visit_is_early_and_no_host_starves(
     for _ in range(4):
         world.run(5.0, lambda entry: plan[len(world.audit.starts) % len(plan)])
         check_counts(world)
-    # The longest a clock can be closed by one visit, times all that may go first; a start each in that time.
-    longest = 2.0 + max(params.gap_host_max_seconds, params.retry_after_max_seconds, 4.0)
-    world.run(longest * (len(hosts) + 1), lambda entry: Visit(1.0))
+    # The longest a clock can be closed by one visit, times all that may go first at its address and then at its site; a
+    # start each in that time.
+    longest = (2.0 + max(params.gap_host_max_seconds, params.retry_after_max_seconds, 4.0)) * (2 * len(hosts) + 1)
+    world.run(longest, lambda entry: Visit(1.0))
     before = len(world.audit.starts)
-    world.run(longest * (len(hosts) + 1), lambda entry: Visit(1.0))
+    world.run(longest, lambda entry: Visit(1.0))
     visited = {id(entry) for _, entry in world.audit.starts[before:]}
     assert visited == {id(entry) for entry in world.hosts}
 
