@@ -19,6 +19,11 @@ _PIECE = re.compile(
     r"""\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.|(?P<set>\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])|(?P<letter>[^\x00-\x7f])|.""",
     re.DOTALL,
 )
+_MEMBER = re.compile(
+    r"\[:\^?\w+:\]|(?P<first>\\x\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\.|.)(?:-(?P<last>\\.|[^\]\\]))?", re.DOTALL
+)
+LETTERS_MAX = 512
+"""In a range of brackets."""
 _QUOTES_ON = re.compile(r"(?:\\Q.*?\\E|\\[^Q]|[^\\])*+\\Q(?!.*\\E).*", re.DOTALL)
 _LETTER = re.compile(r"[^\x00-\x7f]")
 
@@ -50,17 +55,36 @@ def any_of(patterns: Iterable[str]) -> str:
 
 
 def octets(pattern: str) -> bytes:
-    """The expression for URLs in stored form. ValueError for a letter outside of ASCII that stands in brackets: there
-    it would be one octet."""
+    """The expression for URLs in stored form. ValueError for a range in brackets of too many letters."""
     return pattern.encode() if pattern.isascii() else _PIECE.sub(_in_urls, pattern).encode("utf-8")
 
 
 def _in_urls(piece: re.Match[str]) -> str:
     if (quoted := piece["quoted"]) is not None and not quoted.isascii():
         return _LETTER.sub(lambda letter: rf"\E{_escaped(letter[0])}\Q", rf"\Q{quoted}") + r"\E"
-    if (letters := piece["set"]) is not None and (letter := _LETTER.search(letters)):
-        raise ValueError(f"{letter[0]!r} in brackets; for one of several write (?:{letter[0]}|...)")
+    if (letters := piece["set"]) is not None and not letters.isascii():
+        return _set_in_urls(letters)
     return _escaped(piece[0]) if piece["letter"] is not None else piece[0]
+
+
+def _set_in_urls(letters: str) -> str:
+    """Brackets without the letters that no URL has, which are alternatives to them: `[xé]` is `(?:[x]|(?i:%C3%A9))`."""
+    found: list[str] = []
+
+    def take(member: re.Match[str]) -> str:
+        first, last = member["first"], member["last"] or member["first"]
+        if member[0].isascii():
+            return member[0]
+        if first.isascii() or last.isascii() or not 0 <= ord(last) - ord(first) < LETTERS_MAX:
+            raise ValueError(f"{member[0]!r} in brackets; write two ranges, of at most {LETTERS_MAX} letters")
+        found.extend(map(chr, range(ord(first), ord(last) + 1)))
+        return ""
+
+    negated = letters.startswith("[^")
+    rest = _MEMBER.sub(take, letters[2:-1] if negated else letters[1:-1])
+    if negated:
+        return f"[^{rest}]" if rest else "(?s:.)"
+    return f"(?:{'|'.join([*([f'[{rest}]'] if rest else []), *map(_escaped, found)])})"
 
 
 def _escaped(letter: str) -> str:

@@ -96,8 +96,10 @@ class Scope:
 
     def entries_of_seed(self, url: bytes, spelled: bytes) -> list[bytes]:
         """The entries that a seed (stored form) adds under the configured kind: its own, and that of its spelling
-        (spelling.py), in which links lead to it and to what is beside it."""
-        return list(dict.fromkeys((self._entry_of(url), self._entry_of(spelled))))
+        (spelling.py), in which links lead to it and to what is beside it; no prefix above its own, as that of a
+        directory without its slash is."""
+        own, other = self._entry_of(url), self._entry_of(spelled)
+        return [own] if other == own or other.count(b"/") < own.count(b"/") else [own, other]
 
     def _entry_of(self, url: bytes) -> bytes:
         kind = self._params.kind

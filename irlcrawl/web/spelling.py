@@ -96,6 +96,9 @@ class Rules(NamedTuple):
         return self.names <= _BY_SIGN
 
 
+_SESSIONS = Rules(frozenset(("sessions",)))
+
+
 class Spelling:
     """The rules of a crawl. ConfigError for a file of parameters that cannot be read, and for a pattern that is
     none."""
@@ -140,9 +143,14 @@ class Spelling:
 
     def of_target(self, target: bytes, url: bytes) -> bytes:
         """The spelling of what `url` redirects to; as it came where that is the spelling of `url`, too: a server may
-        lead through several of a page's spellings to the one in which it has it."""
+        lead through several of a page's spellings to the one in which it has it. One that gives a session at each
+        request leads nowhere."""
         spelled = self.of(target)
-        return target if spelled in (url, self.of(url)) else spelled
+        if spelled == url:
+            return target
+        if spelled != self.of(url) or self._once(target, _SESSIONS) == self._once(url, _SESSIONS):
+            return spelled
+        return target
 
     def by(self, url: bytes) -> list[str]:
         """The rules that change a URL, each on its own; `parameters` for those of a site or a pattern."""

@@ -77,7 +77,7 @@ def of_robots(values: Iterable[str], names: Collection[str]) -> set[str]:
         elif word == "none":
             found |= {"noindex", "nofollow"}
         elif word == _UNAVAILABLE and len(found) < WISHES_MAX:
-            found.add(f"{_UNAVAILABLE}={_date(value[end : end + DATE_CHARS_MAX])}")
+            found.add(f"{_UNAVAILABLE}={_date(value[end : end + DATE_CHARS_MAX].partition(';')[0])}")
     return found
 
 

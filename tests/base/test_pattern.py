@@ -27,9 +27,23 @@ def test_letters_outside_of_ascii_were_found_in_no_url(pattern: str, reference: 
     assert (compiled(pattern).search(url) is not None) is finds
 
 
-@pytest.mark.parametrize("pattern", ["[é]", "x[^a-é]", "[]é]", "[[:alpha:]é]"])
-def test_a_letter_in_brackets_is_refused_and_the_way_to_write_it_is_said(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"'é' in brackets; for one of several write \(\?:é\|...\)"):
+@pytest.mark.parametrize(
+    ("pattern", "reference", "finds"),
+    [
+        ("/[é]$", "/é", True), ("/[xé]$", "/x", True), ("/[xé]$", "/é", True), ("/[xé]$", "/y", False),
+        ("/[а-я]+/private", "/привет/private", True), ("/[а-я]+/private", "/hello/private", False),
+        ("/[a-zà-ü]+$", "/größe", False), ("/[a-zà-üß]+$", "/größe", True), ("/[^é/]+$", "/ab", True),
+        ("/[^é]$", "/a", True), ("/[]é]$", "/]", True), ("/[[:digit:]é]$", "/7", True), ("/[\\]é]$", "/é", True),
+    ],
+)  # fmt: skip
+def test_letters_in_brackets(pattern: str, reference: str, finds: bool) -> None:
+    url = canonical(reference.encode(), b"http://a.test/")
+    assert url is not None and (compiled(pattern).search(url) is not None) is finds
+
+
+@pytest.mark.parametrize("pattern", ["[a-é]", "[\u0400-\uffff]"])
+def test_a_range_of_too_many_letters_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="in brackets; write two ranges, of at most 512 letters"):
         compiled(pattern)
 
 

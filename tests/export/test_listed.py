@@ -6,6 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.rows import Source
 from irlcrawl.worker.page import sitemaps
@@ -92,6 +94,22 @@ def test_what_others_say_within_a_feed_was_taken_for_what_its_entries_say(tmp_pa
     assert [(page["title"], page["description"], page["lang"], page["links"]) for page in pages] == [
         ("News", "All", "en-gb", 1), (None, None, None, 2), (None, None, None, 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("html", ["<picture><source srcset=a><img></picture>", "<video><source src=v></video>"])
+def test_a_source_of_html_swallowed_the_items_up_to_one_of_the_feed(tmp_path: Path, run: Run, html: str) -> None:
+    item = "<item><title>T{0}</title><description><![CDATA[{1}]]></description><link>/{0}</link></item>"
+    items = "".join(item.format(number, html) for number in range(5))
+    rss = f"<rss><channel>{items}<item><link>/5</link><source url='/s'>S</source></item></channel></rss>"
+    source = "<source><title>S</title></source>"
+    entry = f"<entry><content type='html'><![CDATA[{{1}}]]></content><link href='/{{0}}'/>{source}</entry>"
+    atom = f"<feed xmlns='http://www.w3.org/2005/Atom'>{''.join(entry.format(n, html) for n in range(6))}</feed>"
+    for text in (rss, atom):
+        job = make_job(tmp_path / str(len(text)), [Page("http://a.test/f", text.encode(), XML)])
+        for what, column in (("listed", "url"), ("links", "to_url")):
+            rows = [json.loads(line) for line in run("export", what, job.path)[1].splitlines()]
+            assert [row[column] for row in rows] == [f"http://a.test/{number}" for number in range(6)]
+        assert len(sitemaps.listed(text.encode(), "application/xml", b"http://a.test/f", False)[0]) == 6
 
 
 def test_links_of_packed_sitemaps_were_in_no_table(tmp_path: Path, run: Run) -> None:

@@ -107,6 +107,13 @@ def test_a_pattern_that_is_none_is_named(pattern: str) -> None:
             scope(**{key: ["fine", pattern]})
 
 
+def test_a_spelling_of_a_seed_opened_the_directory_above_it() -> None:
+    """With `trailing_slash` merged, a seed /blog/ brought the whole host into scope."""
+    made = scope(kind="prefix")
+    made.add(made.entries_of_seed(b"http://a.com/blog/", b"http://a.com/blog"))
+    assert made.contains(b"http://a.com/blog/x") and not made.contains(b"http://a.com/about")
+
+
 def test_patterns_take_linear_time() -> None:
     made = scope(b"http://a.com/", url_bytes_max=65_535, exclude=["(a*)*b", "(x+x+)+y"])
     assert made.contains(b"http://a.com/" + b"a" * 30_000 + b"x" * 30_000)

@@ -48,6 +48,7 @@ US = frozenset(("robots", "testbot"))
         ("unavailable_after: soon", "unavailable_after=?"),
         ("otherbot: unavailable_after: 2010-06-25", ""),
         ("noarchive; nofollow;", "noarchive+nofollow"),
+        ("unavailable_after: 2027-01-31T00:00:00Z;noai", "noai+unavailable_after=2027-01-31T00:00:00Z"),
     ],
 )  # fmt: skip
 def test_robots_directives(value: str, want: str) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.export.media.extras import needed
@@ -33,11 +32,28 @@ _BLOCKS = frozenset(("div", "p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3",
 """In a link, each begins a line of its own."""
 NODES_MAX = 1_000_000
 """Of the links of a page, looked at for their words: a link in a link in a link has the words of all."""
-DEPTH_MAX = 2000
+SHALLOW_BYTES = 256 << 10
+"""A smaller page takes a parser seconds at most, however its elements lie."""
+DEPTH_MAX = 5000
 """Browsers keep 512 elements in each other."""
-_NO_END = "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|td|th|tr|track|wbr"
-_NESTING = re.compile(rf"<(?:(/)|(?=[a-z]))(?!(?:{_NO_END})\b)".encode(), re.IGNORECASE)
-"""A tag that opens an element, or (group 1) closes one, but for those that need no end."""
+_NO_END = frozenset((
+    "a", "area", "base", "body", "br", "button", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img",
+    "input", "li", "link", "meta", "nobr", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead",
+    "tr", "track", "wbr",
+))  # fmt: skip
+"""Elements that hold nothing, or that the next of them ends."""
+_BREAK_OUT = frozenset((
+    "b", "big", "blockquote", "center", "code", "div", "dl", "em", "font", "h1", "h2", "h3", "h4", "h5", "h6", "i",
+    "listing", "menu", "ol", "pre", "ruby", "s", "small", "span", "strong", "strike", "sub", "sup", "table", "tt", "u",
+    "ul", "var",
+))  # fmt: skip
+"""HTML that no drawing holds (WHATWG HTML 13.2.6.5), so that a slash does not close it there."""
+_TAG = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<(script|style|textarea|title|xmp)\b(?:[^<]++|<(?!/\1\b)|(?!))*+"
+    rb"|<(/?)([a-z][^\s/>]*+)(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+'|(?!))*+(?<=(.))>",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A comment, an element whose content is text (1), or a tag: its slash (2), its name (3), the last before `>` (4)."""
 _TOLD = "title, meta, link[rel*=canonical i][href], base[href]"
 _FOLLOWED = "a[href], area[href], frame[src], iframe[src], link[href][rel], meta[http-equiv=refresh i][content]"
 
@@ -51,11 +67,11 @@ _CLOSES_ITSELF = re.compile(
     rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp|a|div|span|p)((?:\s[^<>]*)?)/>", re.IGNORECASE
 )
 _NO_PAGE = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-_JSONLD = re.compile(rb"""(?:^|[\s"'])type\s*=\s*["']?\s*application/ld\+json\b""", re.IGNORECASE)
+_JSONLD = re.compile(rb"""(?:^|[\s"'/])type\s*+=\s*+["']?\s*+application/ld\+json\b""", re.IGNORECASE)
 _COMMENT = "!--(?:>|->|(?:[^-]++|-(?!-!?>))*+)"
-_SCRIPT = rf"""(?is)<(?:(?:{_COMMENT}|textarea\b(?:[^<]++|<(?!/textarea\b))*+)(*SKIP)(*FAIL)
+_SCRIPT = rf"""(?is)<(?:(?:{_COMMENT}|(textarea|title|style|xmp)\b(?:[^<]++|<(?!/\1\b))*+)(*SKIP)(*FAIL)
 |script\b((?:[^<>"']|"[^"]*+"|'[^']*+')*+)>((?:[^<]++|<(?!/script\b))*+))""".replace("\n", "").encode()
-"""A script (its attributes, its text) that stands in no comment and no text field."""
+"""A script (its attributes, its text) that stands in no comment and no text."""
 _OPENS = ("<!--", "//<![CDATA[", "// <![CDATA[", "/*<![CDATA[*/", "/* <![CDATA[ */", "<![CDATA[")
 _ENDS = (";", "//-->", "-->", "//]]>", "// ]]>", "/*]]>*/", "/* ]]> */", "]]>")
 """What hides JSON from old browsers and XML parsers, and what ends a statement."""
@@ -125,8 +141,8 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
         found.title = _title(_tree(body[begin : begin + HEAD_BYTES_MAX], codec))
     if _compiled(_JSONLD_TYPE).search(body):
         for script in _compiled(_SCRIPT).finditer(body):
-            if _JSONLD.search(script[1]):
-                _types(_loaded(script[2], codec), found.jsonld_types, JSONLD_DEPTH)
+            if _JSONLD.search(script[2]):
+                _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
 
 
@@ -212,22 +228,30 @@ def _tree(markup: bytes, codec: str) -> Any:
 
 
 def shallow(markup: bytes) -> bytes:
-    """The markup up to where elements lie DEPTH_MAX deep: for each tag a parser looks through all that are open (WHATWG
-    HTML 13.2.4.2), so that 1 MB of `<div>` would take minutes."""
-    octets = np.frombuffer(markup, np.uint8)
-    begins = octets[:-1] == ord("<")
-    if np.count_nonzero(begins) <= DEPTH_MAX:
+    """The markup up to where elements lie DEPTH_MAX deep, as far as their tags tell: for each tag a parser looks
+    through all that are open (WHATWG HTML 13.2.4.2), so that 1 MB of `<div>` would take minutes. An end tag ends one
+    element of its name, if one is open: so there may seem to be more than there are."""
+    if len(markup) <= SHALLOW_BYTES:
         return markup
-    following = octets[np.flatnonzero(begins) + 1]
-    steps = (following >= ord("A")).astype(np.int8)
-    steps[following == ord("/")] = -1
-    depths = np.cumsum(steps, dtype=np.int64)
-    lowest = np.minimum.accumulate(np.minimum(depths, 0))
-    if int((depths - lowest).max()) <= DEPTH_MAX:  # at most: elements without an end count, too
-        return markup
+    opened: Counter[str] = Counter()
     depth = 0
-    for tag in _NESTING.finditer(markup):
-        depth = max(depth - 1, 0) if tag[1] else depth + 1
+    integrated = re.search(rb"<(?:foreignobject|annotation-xml)\b", markup, re.IGNORECASE) is not None
+    for tag in _TAG.finditer(markup):
+        if tag[3] is None:
+            continue
+        name = tag[3].decode("latin-1").lower()
+        if name in _NO_END:
+            continue
+        if tag[2]:
+            if opened[name]:
+                opened[name] -= 1
+                depth -= 1
+            continue
+        drawn = tag[4] == b"/" and (opened["svg"] or opened["math"] or name in ("svg", "math"))
+        if drawn and not integrated and name not in _BREAK_OUT:
+            continue
+        opened[name] += 1
+        depth += 1
         if depth > DEPTH_MAX:
             return markup[: tag.start()]
     return markup

@@ -17,9 +17,18 @@ _OF_FEEDS, _OF_SITEMAPS = (
     re.compile(rf"<(/?){_PREFIX}({names})(?=[\s>])[^<>]*>") for names in ("item|entry", "url|sitemap")
 )
 _FEED = re.compile(r"<((?:[\w.-]{1,32}:)?)(rss|feed|RDF)[\s>]")
-_ASIDE = re.compile(r"<(/?)(?:[\w.-]{1,32}:)?(image|textInput|textinput|source)(?=[\s>])[^<>]*(?<!/)>")
+_ASIDE = re.compile(
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)"
+    r"|<(/?)((?:[\w.-]{1,32}:)?)(image|textInput|textinput|source|item|entry|channel)(?=[\s>])[^<>]*(?<!/)>",
+    re.DOTALL,
+)
 """What has a title, a link or a URL of its own, in a channel or an entry."""
 _FEED_LANGUAGE = re.compile(r"<(?:feed|rss|rdf:RDF)\s[^<>]*?xml:lang=[\"']([^\"'<>]*)")
+_LINK = re.compile(r"<(?:[\w.-]{1,32}:)?link\s([^<>]*)>")
+_ELEMENTS = {
+    name: re.compile(rf"<(((?:[\w.-]{{1,32}}:)?){name})(?:\s[^<>]*)?(?<!/)>")
+    for name in ("title", "description", "subtitle", "language", "loc", "link")
+}
 _HREF, _REL = re.compile(r"""\bhref\s*=\s*["']([^"']*)"""), re.compile(r"""\brel\s*=\s*["']([^"']*)""")
 _TAG = re.compile(r"</?[A-Za-z!?][^<>]*>")
 _ESCAPED = re.compile(r"&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);")
@@ -56,9 +65,13 @@ def _without_asides(markup: str) -> str:
     kept, at = [], 0
     began: re.Match[str] | None = None
     for tag in _ASIDE.finditer(markup):
-        if not tag[1]:
-            began = began or tag
-        elif began is not None and began[2] == tag[2]:
+        if tag[3] is None:  # CDATA
+            continue
+        if tag[3] in ("item", "entry", "channel"):  # what began before has no end
+            began = None
+        elif not tag[1]:
+            began = tag
+        elif began is not None and began.group(2, 3) == tag.group(2, 3):
             kept.append(markup[at : began.start()])
             at, began = tag.end(), None
     return "".join((*kept, markup[at:]))
@@ -81,15 +94,15 @@ def _links(markup: str) -> Iterator[Link]:
         entry = markup[begin:end]
         href, rel = _plain(_element(entry, "loc", prefix) or _element(entry, "link", prefix)), ""
         if not href:
-            href, rel = _atom_link(entry, prefix) or ("", "")
+            href, rel = _atom_link(entry) or ("", "")
         if href:
             yield Link(href, _plain(_element(entry, "title", prefix)), rel, name)
 
 
-def _atom_link(entry: str, prefix: str) -> tuple[str, str] | None:
+def _atom_link(entry: str) -> tuple[str, str] | None:
     """(address, rel) of the page of an entry: as entries.atom_address."""
     first = None
-    for link in re.finditer(rf"<{re.escape(prefix)}link\s([^<>]*)>", entry):
+    for link in _LINK.finditer(entry):
         target, found = _HREF.search(link[1]), _REL.search(link[1])
         rel = found[1].strip().lower() if found else ""
         if target is not None and target[1].strip():
@@ -103,7 +116,7 @@ def _atom_link(entry: str, prefix: str) -> tuple[str, str] | None:
 def _element(markup: str, name: str, prefix: str) -> str:
     """What stands in the first element of that name; empty without one. The same prefix as its parent's: others are of
     other vocabularies, as media:title."""
-    start = re.search(rf"<({re.escape(prefix)}{name})(?:\s[^<>]*)?(?<!/)>", markup)
+    start = next((one for one in _ELEMENTS[name].finditer(markup) if one[2] == prefix), None)
     end = markup.find(f"</{start[1]}>", start.end()) if start else -1
     return markup[start.end() : end] if start and end >= 0 else ""
 

@@ -102,9 +102,10 @@ class DetourRequests:
                 retry_after=message["retry_after"], again=False,
             )  # fmt: skip
 
-    def asked_at(self, host: Host) -> float | None:
-        """When a detour last asked a host (unix seconds), which may have been before its Crawl-delay was known here."""
-        return self._asked.get(host.clock_host)
+    def take_asked(self, host: Host) -> float | None:
+        """When a detour last asked a host (unix seconds), which may have been before its Crawl-delay was known here;
+        told once."""
+        return self._asked.pop(host.clock_host, None)
 
     def visit_ended(self, worker: RemoteWorker) -> None:
         """Forget detours of the worker that went with their visit before they were granted."""

@@ -115,10 +115,8 @@ class Dispatcher:
             if host is None:
                 newer = self.handover.learnt(one.key)  # learnt while the turn ran
                 host = self.hosts[one.key] = self._new_host(one.key, one.site, one.origin, newer or record)
-                if host.crawl_delay and (asked := self.detours.asked_at(host)) is not None:
-                    self.politeness.observe(
-                        clock_host=host.clock_host, address=None, site=0, ended=asked, crawl_delay=host.crawl_delay
-                    )
+                if host.crawl_delay and (asked := self.detours.take_asked(host)) is not None:
+                    self.politeness.keep_delay(host, asked)
                 idle.append(host)
                 self.loads.enter(host)
                 host.worth = one.run.worth

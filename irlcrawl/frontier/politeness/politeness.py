@@ -355,6 +355,17 @@ class Politeness:
             self._table.users[clock] -= 1
         self.clocks.let_go(clocks, self._time.now())
 
+    def keep_delay(self, entry: HostEntry, ended: float) -> None:
+        """An exchange with an idle host ended before its Crawl-delay was known: its clock runs for that long. Nothing
+        else is learnt of it."""
+        clock = self.clocks.use(Kind.HOST, entry.clock_host, self._gaps.floor(entry.gap_floor))
+        table, due = self._table, ended + entry.crawl_delay
+        if due > table.next[clock]:
+            table.next[clock], table.wait[clock], table.why[clock] = due, entry.crawl_delay, Delay.CRAWL_DELAY
+            self.clocks.moved([clock])
+        table.users[clock] -= 1
+        self.clocks.let_go([clock], self._time.now())
+
     # ---- names
 
     def unresolved(self) -> HostEntry | None:

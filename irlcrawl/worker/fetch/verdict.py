@@ -54,7 +54,8 @@ def judge(fetched: Fetched, attempt: int, config: Config, conditional: bool = Fa
             fetched.detail = sign.maker
             if sign.parked:
                 return Verdict(Class.FETCHED, Reason.PARKED, status, True)
-            return Verdict(Class.FETCHED, Reason.CHALLENGE, status, True, ends="throttled")
+            told = retry_after_of(fetched, politeness.retry_after_max_seconds)
+            return Verdict(Class.FETCHED, Reason.CHALLENGE, status, True, None, told, ends="throttled")
     retry_after = retry_after_of(fetched, politeness.retry_after_max_seconds)
     throttled = status in THROTTLES or bool(retry_after)
     passing = throttled or (500 <= status < 600 and status not in _PERMANENT_5XX)

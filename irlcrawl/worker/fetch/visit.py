@@ -448,15 +448,20 @@ class Visit:
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:
             self._services.learnt_robots(self.lease.visit, self._robots)
-            return self._outcome == "ok"
+            return not self._is_throttled(fetched) and self._outcome == "ok"
         self._outcome, self._reason = "failed", reason or Reason.ROBOTS_UNREACHABLE
-        if fetched is not None and whole and fetched.status in THROTTLES:
-            self._is_throttled(fetched)
+        self._is_throttled(fetched)
         return False
 
-    def _is_throttled(self, fetched: Fetched) -> None:
-        self._outcome, self._reason = "throttled", Reason.THROTTLED
-        self._retry_after = judge(fetched, 0, self._config).retry_after
+    def _is_throttled(self, fetched: Fetched | None) -> bool:
+        """Whether the answer asks for fewer requests; then the visit ends by that."""
+        if fetched is None or fetched.reason is not Reason.OK:
+            return False
+        retry_after = judge(fetched, 0, self._config).retry_after
+        if fetched.status not in THROTTLES and not retry_after:
+            return False
+        self._outcome, self._reason, self._retry_after = "throttled", Reason.THROTTLED, retry_after
+        return True
 
     async def _ask_tdmrep(self) -> str | None:
         """The lines of the host's tdmrep.json, each of its answers archived as a unit of its own; empty where it has
@@ -479,8 +484,7 @@ class Visit:
                 url = target
         finally:
             self._patience = patience
-        if here and fetched is not None and fetched.reason is Reason.OK and fetched.status in THROTTLES:
-            self._is_throttled(fetched)
+        if here and self._is_throttled(fetched):
             return None
         if (
             fetched is None

@@ -158,7 +158,9 @@ class Renaming:
 
     def of_target(self, target: bytes, url: bytes) -> bytes:
         renamed = self.of(target)
-        return target if renamed in (url, self.of(url)) else renamed
+        if renamed == url or (renamed == self.of(url) and self._spelling.of_target(target, url) == target):
+            return target
+        return renamed
 
 
 def seen(unit: Unit, exchange: Exchange | None, body: bytes = b"") -> PageSeen:

@@ -143,10 +143,10 @@ def rules_text(exchange: Exchange, config: Config) -> bytes:
     """The text of a robots.txt response, as much of it as is read (robots.bytes_max), in whole lines: the half of a
     path that a bound leaves would forbid, or allow, far more. In UTF-8 (RFC 9309 2.3), also where it came in UTF-16."""
     text, cut = decode(exchange.body, exchange.coding, config.robots.bytes_max)
-    if cut or exchange.truncated:
-        text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = text.decode("utf-16", "replace").encode("utf-8", "replace")
+    if cut or exchange.truncated:
+        text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
     return text
 
 

@@ -57,9 +57,11 @@ FEED_START = re.compile(
     rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
 )
 """The start of a feed that came as HTML (WHATWG MIME sniffing 7.3), without comments."""
-_SOURCE = re.compile(rb"<(/?)(?:[\w.-]{1,32}:)?source(?=[\s>])[^<>]{0,1000}+(?<!/)>")
-SOURCES_MAX = 50_000
-"""Tags of such elements that are looked at in a feed."""
+_SOURCE = re.compile(
+    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<(/?)((?:[\w.-]{1,32}:)?)(source|entry)(?=[\s>])[^<>]{0,1000}+(?<!/)>", re.DOTALL
+)
+SOURCES_MAX = 100_000
+"""Tags of entries and their sources, and CDATA, that are looked at in a feed."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
@@ -188,16 +190,19 @@ def _beginning(body: bytes) -> bytes:
 
 
 def without_sources(body: bytes) -> bytes:
-    """A feed without what its entries tell of the feeds that they were taken from (RFC 4287 4.2.11): their titles,
-    links and dates."""
-    if b"source" not in body or not is_feed(body):
+    """An Atom feed without what its entries tell of the feeds that they were taken from (RFC 4287 4.2.11): titles,
+    links, dates. HTML has a `<source>` of its own, which needs no end."""
+    if b"source>" not in body or (kind := _KIND.search(_beginning(body))) is None or kind[1] != b"feed":
         return body
-    kept, at, began = bytearray(), 0, None
+    kept, at = bytearray(), 0
+    began: re.Match[bytes] | None = None
     for tag in islice(_SOURCE.finditer(body), SOURCES_MAX):
-        if not tag[1]:
-            began = tag.start() if began is None else began
-        elif began is not None:
-            kept += body[at:began]
+        if tag[3] is None:
+            continue
+        if tag[3] == b"entry" or not tag[1]:
+            began = tag if tag[3] == b"source" else None
+        elif began is not None and began[2] == tag[2]:
+            kept += body[at : began.start()]
             at, began = tag.end(), None
     return bytes(kept + body[at:]) if at else body
 

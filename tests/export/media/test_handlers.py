@@ -72,8 +72,13 @@ def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) 
 
 
 @pytest.mark.parametrize(
-    "bit", ["<div><br>", "<div><a href=/y>y</a>", "<b>", "<object>", "<table><td>", "<a href=/z><object>"]
-)
+    "bit",
+    [
+        "<div><br>", "<div><a href=/y>y</a>", "<b>", "<object>", "<table><td>", "<a href=/z><object>", "<div></x>",
+        "<div></br>", "<div></>", "<a><div></a>", "<div><table><td></div>", "<svg><div/>", "<x/>",
+        "<svg><foreignObject><path/>",
+    ],
+)  # fmt: skip
 def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> None:
     """1 MB of `<div><br>` in a link was not done after 97 CPU-seconds, for the parser nor for the words of the link."""
     page = b"<a href=/x>first</a><p><a href=/y>" + bit.encode() * (1_000_000 // len(bit))
@@ -82,13 +87,25 @@ def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> Non
     assert len(html.shallow(page)) <= len(bit) * html.DEPTH_MAX + 100
 
 
-def test_a_page_that_is_not_deep_is_read_whole() -> None:
-    bits = [b"<p>x", b"<li>y", b"<br>", b"<img src=z>", b"<div></div>", b"<td>a", b"1 < 2", b"<!-- -->"]
-    page = b"".join(bits * 3000)
-    assert html.shallow(page) == page and html.shallow(b"") == b"" and html.shallow(b"<") == b"<"
-    deep = b"<b>" * html.DEPTH_MAX + b"</b>" * html.DEPTH_MAX + b"</div>" * 9
-    assert html.shallow(deep * 3 + b"<i>") == deep * 3 + b"<i>"
-    assert html.shallow(b"<b>" * html.DEPTH_MAX + b"<I>x") == b"<b>" * html.DEPTH_MAX
+@pytest.mark.parametrize(
+    "bit",
+    [
+        "<p>x", "<li>y", "<br>", "<img src=z>", "<div></div>", "<tr><td>a", "1 < 2", "<!-- <b> -->", "<a name=x>",
+        "<script>e<t.length</script>", "<script>'<b>'</script>", "<svg><path d='M'/><use/></svg>",
+        "<textarea><b></textarea>",
+        "<b title='</b>'>x</b>",
+    ],
+)  # fmt: skip
+def test_a_page_that_is_not_deep_is_read_whole(bit: str) -> None:
+    page = bit.encode() * (html.SHALLOW_BYTES // len(bit) + html.DEPTH_MAX) + b"<a href=/last>z</a>"
+    assert html.shallow(page) == page
+    assert [link.href for link in html.links(page, "utf-8")[1] if link.href][-1] == "/last"
+
+
+def test_a_page_is_read_as_deep_as_is_said() -> None:
+    deep = b"<b>" * html.DEPTH_MAX + b" " * html.SHALLOW_BYTES
+    assert html.shallow(deep + b"</b><b>") == deep + b"</b><b>" and html.shallow(deep + b"<I>x") == deep
+    assert html.shallow(b"<b>" * 50_000) == b"<b>" * 50_000, "a small page takes no time"
 
 
 def test_a_page_that_begins_with_many_comments_never_ended_an_export() -> None:
@@ -121,6 +138,8 @@ def test_a_link_without_a_space_before_its_href_was_not_counted() -> None:
         ('<script data-type="application/ld+json">{"@type":"no"}</script>', []),
         ('<script type="application/ld+json">{"@type":"G"}', ["G"]),
         ('<script>"<script type=application/ld+json>"</script><p>', []),
+        ('<style><!-- a{}</style><xmp><!-- </xmp><script/type=application/ld+json>{"@type":"H"}</script>', ["H"]),
+        ("<script type=" + " " * 100_000 + ">", []),
     ],
 )  # fmt: skip
 def test_types_of_json_ld(markup: str, types: list[str]) -> None:

@@ -13,12 +13,14 @@ from drum import Files
 
 import pytest
 
+from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.url import host_of
 from irlcrawl.config.keys import Site
 from irlcrawl.frontier.dispatch.dns import Resolved
+from irlcrawl.frontier.politeness.politeness import HostEntry, Politeness
 from irlcrawl.worker.archive import log_parts
 from tests.crawl.virtual_crawl import FAILED, GIVEN_UP, START, Answer, Crawl, Killed, Web, star
 
@@ -329,6 +331,38 @@ def test_a_detours_host_was_asked_on_although_it_had_told_a_retry_after(make: Ma
     refused = times(crawl, "http://b.test/rules")[0]
     after = [at - START - refused for at, url in web.log if "//b.test/" in url and at - START > refused]
     assert min(after) >= 300 and set(crawl.outcomes()) == set(web.answers)
+
+
+@pytest.mark.parametrize("status", [403, 500, 502])
+def test_a_robots_txt_with_a_retry_after_closes_its_host_for_so_long(make: Make, status: int) -> None:
+    web = Web(star("a.test", 3))
+    web.moods["a.test"] = lambda url, now: (
+        Answer(status, {"retry-after": "3600"}) if url == ROBOTS and now < START + 100 else None
+    )
+    crawl = make(web, "http://a.test/")
+    assert crawl.run(hours=9) == ExitCode.DONE
+    asked = [at - START for at, _ in web.log]
+    assert min(asked[1:]) >= 3600 and set(crawl.outcomes()) == set(web.answers)
+
+
+def test_a_detour_long_ago_eased_the_back_off_of_a_host(make: Make) -> None:
+    """It was taken for a visit in which all went well."""
+    politeness = make(Web(), "http://a.test/").config.politeness
+    polite = Politeness(VirtualClock(START), politeness)
+    host = HostEntry(key=1, name="b.test", scheme="http", port=80, site=2, address="10.0.0.1", address_until=9e9)
+    host.crawl_delay = 40.0
+    for _ in range(5):
+        polite.observe(clock_host=host.clock_host, address=None, site=0, ended=START, outcome="throttled")
+    polite.activate(host)
+    before = polite.gap_for(host), polite.due(host)
+    polite.deactivate(host)
+    polite.keep_delay(host, START - 1000)
+    polite.activate(host)
+    assert (polite.gap_for(host), polite.due(host)) == before
+    polite.deactivate(host)
+    polite.keep_delay(host, before[1])
+    polite.activate(host)
+    assert polite.due(host) == before[1] + 40.0
 
 
 def test_a_crawl_delay_that_came_to_memory_after_a_detour_did_not_hold_from_it(make: Make) -> None:
