@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.base.job import JobDir
+from irlcrawl.base.job import JobDir, command
 from irlcrawl.base.job_files import WARC_ZSTD
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.terminal import words
@@ -114,10 +114,17 @@ def _jobs(args: argparse.Namespace) -> int:
     return int(args.jobs or cores())
 
 
-def _note_open(bar: Bar, still_open: int) -> None:
-    if still_open:
+def _note_open(job: JobDir, bar: Bar, still_open: int) -> None:
+    if not still_open:
+        return
+    if job.is_snapshot() or job.is_locked():
         what = words.plural(still_open, "archive is", "archives are")
         bar.note(f"{what} still written to and left out; export again when the crawl has closed them")
+    else:
+        what = words.plural(still_open, "archive was", "archives were")
+        bar.note(
+            f"{what} left open by a crawl that was killed, and left out; {command('resume', job.path)} closes them"
+        )
 
 
 def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
@@ -128,7 +135,7 @@ def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged
 
     files = Files()
     archives, still_open = closed(job, files)
-    _note_open(bar, still_open)
+    _note_open(job, bar, still_open)
     with tempfile.TemporaryDirectory() as directory:
         paths = cdxj.index(job, archives, directory, files, bar, _jobs(args), damaged)
         with output.to(args.output) as stream:
@@ -152,7 +159,7 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damage
             with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
                 done, rows = found.add(found.new(archives), bar, _jobs(args), damaged, indexes, still_open)
             bar.note(f"{words.plural(rows, 'row')} of {words.plural(done, 'archive')} added to {args.output}")
-    _note_open(bar, still_open)
+    _note_open(job, bar, still_open)
 
 
 @contextlib.contextmanager
@@ -232,7 +239,7 @@ def _graph(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damage
     bar.note(f"{what} and {words.plural(total, 'edge')} in {args.output}")
     if old := graph.of_other_formats(args.output, args.format or formats.JSON_LINES):
         bar.note(f"{' and '.join(old)} are of an earlier export, in another --format, and were not written again")
-    _note_open(bar, still_open)
+    _note_open(job, bar, still_open)
 
 
 def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
@@ -242,13 +249,13 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged
     from irlcrawl.export.archives import closed
 
     archives, still_open = closed(job, Files())
-    _note_open(bar, still_open)
+    _note_open(job, bar, still_open)
     if packed := sum(archive.name.endswith(WARC_ZSTD) for archive in archives):
         bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only")
     if missed := wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), damaged, args.title):
         what = words.plural(missed, "response")
         bar.note(
-            f"{what} cannot be shown: the body is in another crawl (dedupe_from), or in an archive that is not here"
+            f"{what} cannot be shown: the body was taken down, or is in another crawl or an archive that is not here"
         )
 
 

@@ -77,6 +77,8 @@ class Gauges:
         self.recent.fetched(self._clock.now(), state.ledger.fetched)
         self._state_held = _held(state, rules_bytes)
         self._of_state = _totals(state)
+        self.unchecked = state.seen.pending_rows
+        """URLs of which it is not known yet whether they are new."""
         self.merges.append(merges(state))
 
     def seeds(self) -> tuple[int, int]:

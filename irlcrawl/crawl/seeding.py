@@ -35,18 +35,31 @@ class NewSeeds:
     def __init__(self, gauges: Gauges, note: Callable[[str], None]) -> None:
         self._gauges, self._note, self._told = gauges, note, False
         self._before = gauges.seeds()
+        self._merging = False
+        self._merges: int | None = None  # that must end yet; None: the seeds are not counted
 
     def look(self, over: bool = False) -> None:
         """As often as the caller likes. over: the run ends."""
         if self._told:
             return
         more, new = (now - before for now, before in zip(self._gauges.seeds(), self._before, strict=True))
-        if over or (more and "seen" not in self._gauges.merges[-1]):
+        if over or (more and (new == more or not self._gauges.unchecked or self._is_merged())):
             self._told = True
             are = "was" if more == 1 else "were"
             hint = "; `irlcrawl why JOB URL` says where one stands, and `irlcrawl retry` asks again for errors"
             known = hint if new < more else ""
             self._note(f"irlcrawl: {words.count(new)} of {words.plural(more, 'seed')} {are} new{known}")
+
+    def _is_merged(self) -> bool:
+        """Whether a merge of the seen URLs ended that began after the seeds were counted: a busy crawl has always some
+        URLs to check."""
+        merging = "seen" in self._gauges.merges[-1]
+        if self._merges is None:
+            self._merges = 1 + merging
+        elif self._merging and not merging:
+            self._merges -= 1
+        self._merging = merging
+        return not self._merges
 
 
 def named_again(state: CrawlState, seeds: Sequence[bytes], bar_of: Callable[[], Bar] = Bar) -> list[Batch]:

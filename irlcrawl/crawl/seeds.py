@@ -204,6 +204,9 @@ def _parse(text: str, where: str, seeds: list[bytes], problems: list[str]) -> No
         if not equals or not name.strip():
             problems.append(f"{where}: {item!r} after a tab is not key=value")
             return
+    if address.strip().lower() in ("true", "false"):
+        problems.append(f"{where}: no host; a switch takes no value, but is --page-nofollow or --no-page-nofollow, say")
+        return
     try:
         url = seed_url(address.strip())
     except SeedError as error:

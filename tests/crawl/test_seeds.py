@@ -191,13 +191,22 @@ def test_a_file_in_the_place_of_a_url_is_named(tmp_path: Path, monkeypatch: pyte
             read_seeds(urls=[name])
 
 
+@pytest.mark.parametrize("word", ["false", "true", "False"])
+def test_the_value_of_a_switch_was_taken_for_a_seed(word: str) -> None:
+    """`--page-nofollow false` switched it on, and asked for http://false/."""
+    with pytest.raises(SeedsError, match="a switch takes no value, but is --page-nofollow or --no-page-nofollow"):
+        read_seeds(urls=[word])
+
+
 def test_how_many_seeds_were_new_is_said_when_they_were_looked_up() -> None:
     """It was said at the end of the crawl, which may be weeks later."""
     counted, merges, said = [(50, 50)], deque([{}], maxlen=1), []
-    gauges: Any = SimpleNamespace(seeds=lambda: counted[-1], merges=merges)
+    gauges: Any = SimpleNamespace(seeds=lambda: counted[-1], merges=merges, unchecked=9)
     told = NewSeeds(gauges, said.append)
     told.look()
     counted.append((100, 53))
+    told.look()
+    assert not said, "no merge of them began: 3 of them were called new, and 47 known"
     merges.append({"seen": {"buckets_done": 3, "buckets": 16, "rows_waiting": 20}})
     told.look()
     assert said == [], "some wait for the merge"

@@ -103,7 +103,10 @@ def test_an_open_archive_is_left_out_and_told(job: JobDir, run: Run) -> None:
     for path in job.warcs.glob("*-s0004*"):
         assert path.name.endswith(".open")
     code, out, err = run("export", "cdxj", job.path)
-    assert code == ExitCode.DONE and "open.example" not in out and "1 archive is still written to" in err
+    assert code == ExitCode.DONE and "open.example" not in out
+    assert f"1 archive was left open by a crawl that was killed, and left out; irlcrawl resume {job.path} closes" in err
+    with job:
+        assert "1 archive is still written to and left out" in run("export", "cdxj", job.path)[2]
 
 
 def test_a_crawl_that_cannot_be_written_to(job: JobDir, run: Run) -> None:

@@ -45,6 +45,8 @@ JUDGED_MAX = 64
 """Addresses looked at in one answer, which may have thousands: those that come first as text."""
 KEPT_MAX = 16
 """Addresses kept of a name."""
+SILENT_NAMES_MAX = 4096
+"""Names of which it is remembered which addresses did not answer, the last ones."""
 ADDRESSES_JUDGED = 4096
 """Addresses of hosts that come back whose verdicts are remembered: one takes 6 microseconds."""
 SHOWN_MAX = 4
@@ -134,6 +136,9 @@ class Resolver:
         self._servers = [_server(text) for text in params.resolvers]
         self._fixed = {} if params.resolvers else _read_hosts(hosts_file)
         self._cache: OrderedDict[str, _Known] = OrderedDict()
+        self._silent: OrderedDict[str, tuple[str, ...]] = (
+            OrderedDict()
+        )  # name -> what did not answer, the last one last
         self._asking: dict[str, asyncio.Task[_Known]] = {}
         self._turn = asyncio.Semaphore(params.dns_in_flight_max)
         self._channel: _Channel | None = None
@@ -174,10 +179,17 @@ class Resolver:
         return self._admits(address)
 
     def another(self, name: str) -> None:
-        """The address given did not answer: give the name's next one, if it has several, until it is asked again."""
+        """The address given did not answer: give the name's next one, if it has several. That outlives the answer, for
+        a host rests longer than many answers hold."""
         known = self._cache.get(name)
-        if known is not None:
-            known.addresses = (*known.addresses[1:], *known.addresses[:1])
+        if known is None or not known.addresses:
+            return
+        silent = known.addresses[0]
+        before = self._silent.pop(name, ())
+        self._silent[name] = (*(one for one in before if one != silent), silent)[-KEPT_MAX:]
+        if len(self._silent) > SILENT_NAMES_MAX:
+            self._silent.popitem(last=False)
+        known.addresses = (*known.addresses[1:], silent)
 
     async def alive(self) -> bool:
         """Whether a server says anything at all: asked for the root zone, which nearly every one knows, at most five
@@ -259,12 +271,17 @@ class Resolver:
 
     def _judge(self, name: str, addresses: Iterable[str], expires: float) -> _Known:
         """Those that may be contacted, in an order that is the same each time: a name keeps its address, and names that
-        share many addresses spread over them. Those of the family that network.prefer names go first."""
-        six = self._params.prefer == "ipv6"
+        share many addresses spread over them. Those of the family that network.prefer names go first, and last what
+        did not answer, what failed longest ago before the others."""
+        six, silent = self._params.prefer == "ipv6", self._silent.get(name, ())
         parsed = {_plain(ip_address(address)) for address in sorted(set(addresses))[:JUDGED_MAX]}
         admitted = sorted(
             (str(address) for address in parsed if self._reach.admits(address)),
-            key=lambda address: ((":" in address) != six, name_key(f"{name} {address}".encode())),
+            key=lambda address: (
+                silent.index(address) + 1 if address in silent else 0,
+                (":" in address) != six,
+                name_key(f"{name} {address}".encode()),
+            ),
         )
         if admitted:
             return _Known(tuple(admitted[:KEPT_MAX]), None, expires)
@@ -297,7 +314,7 @@ class Resolver:
                 addresses, ttl = await self._records(host, "A")
                 if not addresses:
                     addresses, ttl = await self._records(host, "AAAA")
-                elif self._params.prefer == "ipv6":
+                elif self._params.prefer == "ipv6" or name in self._silent:
                     more, ttl_of_more = await self._records(host, "AAAA")
                     addresses, ttl = addresses + more, min(ttl, ttl_of_more) if more else ttl
         # Some servers know no AAAA, and deny the name or say nothing (RFC 4074): what A said holds.

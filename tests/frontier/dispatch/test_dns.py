@@ -399,16 +399,32 @@ def test_a_name_keeps_its_address_whatever_the_order_of_the_answer_and_another_o
         addresses = [f"93.184.216.{i}" for i in range(4)]
         server.table["a.test"] = [(A, 60, address) for address in addresses]
         first = (await resolver.resolve("a.test")).address
+        server.table["a.test"] = [(A, 60, address) for address in reversed(addresses)]
+        clock.advance(61)
+        assert (await resolver.resolve("a.test")).address == first
         seen = {first}
         for _ in range(3):
             resolver.another("a.test")
             seen.add((await resolver.resolve("a.test")).address)
         assert seen == set(addresses)
-        server.table["a.test"] = [(A, 60, address) for address in reversed(addresses)]
-        clock.advance(61)
-        assert (await resolver.resolve("a.test")).address == first
 
     play(scenario)
+
+
+@pytest.mark.parametrize("prefer", ["ipv4", "ipv6"])
+def test_a_name_was_back_at_its_dead_address_whenever_its_answer_had_expired(prefer: str) -> None:
+    """Hosts rest for a minute and more, and many answers hold for less: such a host was given up."""
+
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["a.test"] = [(A, 60, "93.184.216.1"), (A, 60, "93.184.216.2"), (AAAA, 60, "2606:2800:220:1::1")]
+        tried = []
+        for _ in range(6):
+            tried.append((await resolver.resolve("a.test")).address)
+            resolver.another("a.test")
+            clock.advance(3600)
+        assert len(set(tried[:3])) == 3 and tried[3:] == tried[:3]
+
+    play(scenario, prefer=prefer)
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "x" * 64 + ".test", "a." * 200 + "test", "süß.test"])
