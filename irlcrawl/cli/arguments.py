@@ -288,8 +288,8 @@ def of_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", dest="output", metavar="PATH",
         help="where to write it: a file (cdxj, hosts, wacz) or a directory (pages, links, listed, graph), which gets a "
-        "file for each archive; exported there again, only new archives are added. Default: all of it as JSON lines to "
-        "standard output",
+        "file for each archive; exported there again, only new archives are added. Default: all of it to standard "
+        "output, as JSON lines (cdxj: as it is); not for graph, wacz and --format parquet",
     )  # fmt: skip
     parser.add_argument(
         "--format", metavar="|".join(verbs_export.FORMATS), choices=verbs_export.FORMATS,

@@ -189,11 +189,15 @@ def takedown(args: argparse.Namespace) -> int:
     work = Takedown(job, opt_outs, args.reason or "", now, bar)
     if args.dry_run:
         with reader_may_leave():
+            found = False
             for entry, _ in work.found():
+                found = True
                 print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
             for entry in work.bereft():
                 url = words.printable(entry.url.decode())
                 print(entry.status, entry.reason, url, "not named: its body is stored with one of these", sep="\t")
+        if not found:
+            _say("nothing of what was named is stored here; --host names all URLs of a host")
         return ExitCode.DONE
     check_mounted(job.warcs)
     try:

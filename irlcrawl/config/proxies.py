@@ -7,12 +7,16 @@ and tell nothing of it.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.overrides import Overrides
 
 _PROXY = re.compile(r"(http|socks5h?)://(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})/?")
+_NAMED_BY_PLACE = "http://"
+"""Put before what has no kind: a login is for whatever kind of proxy there is at a place."""
 
 
 class Proxy(NamedTuple):
@@ -45,7 +49,10 @@ def parse(text: str, where: str) -> Proxy | None:
             f"{where}: takes http://HOST:PORT, socks5://HOST:PORT (names are resolved here) or socks5h://HOST:PORT; a "
             "login goes into network.proxy_logins_file"
         )
-    return Proxy(match[1], match[2] or match[3], int(match[4]))
+    host = match[3].lower() if match[3] else match[2]
+    with suppress(ValueError):
+        host = str(ip_address(host))
+    return Proxy(match[1], host, int(match[4]))
 
 
 class Proxies:
@@ -77,8 +84,8 @@ def check(config: Config) -> None:
 
 
 def read_logins(path: str) -> dict[str, str]:
-    """HOST:PORT of proxies -> NAME:PASSWORD, out of lines `HOST:PORT NAME:PASSWORD`; `#` begins a line of comment.
-    ConfigError."""
+    """HOST:PORT of proxies (Proxy.place) -> NAME:PASSWORD, out of lines `HOST:PORT NAME:PASSWORD`, in which the proxy
+    may also stand as in network.proxy; `#` begins a line of comment. ConfigError."""
     where = f"network.proxy_logins_file = {path}"
     try:
         with open(path, encoding="utf-8") as stream:
@@ -90,9 +97,13 @@ def read_logins(path: str) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        proxy, _, login = line.strip().partition(" ")
+        place, _, login = line.strip().partition(" ")
         name, colon, password = login.strip().partition(":")
-        if not (colon and name and proxy.rpartition(":")[2].isdigit()) or max(len(name), len(password)) > 255:
+        try:
+            proxy = parse(place if "://" in place else _NAMED_BY_PLACE + place, where)
+        except ConfigError:
+            proxy = None
+        if proxy is None or not (colon and name) or max(len(name), len(password)) > 255:
             raise ConfigError(f"{where}, line {number}: takes HOST:PORT NAME:PASSWORD")
-        logins[proxy] = login.strip()
+        logins[proxy.place] = login.strip()
     return logins

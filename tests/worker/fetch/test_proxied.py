@@ -15,6 +15,7 @@ import trustme
 from irlcrawl.base.clock import SystemClock
 from irlcrawl.base.keys import is_stand_in, stand_in
 from irlcrawl.base.reasons import Reason
+from irlcrawl.config import proxies
 from irlcrawl.config.checks import check_start
 from irlcrawl.config.keys import Config, ConfigError, Network, Site
 from irlcrawl.config.proxies import Proxies, read_logins
@@ -271,6 +272,13 @@ def test_logins(tmp_path: Path) -> None:
     file = tmp_path / "logins"
     file.write_text("# ours\nproxy.test:3128 me:pa:ss word\n")
     assert read_logins(str(file)) == {"proxy.test:3128": "me:pa:ss word"}
+    file.write_text("http://Proxy.test:1/ a:b\n[::1]:2 c:d\nsocks5://[0:0::1]:3 e:f\nLOCALHOST:4 g:h\n")
+    assert read_logins(str(file)) == {"proxy.test:1": "a:b", "[::1]:2": "c:d", "[::1]:3": "e:f", "localhost:4": "g:h"}
+    assert str(proxies.parse("http://[0::1]:3", "")) == "http://[::1]:3"
+    for line in ("hush:1x a:b", "ftp://p:1 a:b", "p a:b", "p:99999 a:b"):
+        file.write_text(line)
+        with pytest.raises(ConfigError, match="line 1: takes HOST:PORT NAME:PASSWORD"):
+            read_logins(str(file))
     file.write_text("hush\n")
     config = load(overrides=["crawl.user_agent=T/1 (+http://a.example/)", f"network.proxy_logins_file={file}"])
     with pytest.raises(ConfigError, match="line 1: takes HOST:PORT NAME:PASSWORD") as told:
