@@ -314,7 +314,7 @@ class Resolver:
                 addresses, ttl = await self._records(host, "A")
                 if not addresses:
                     addresses, ttl = await self._records(host, "AAAA")
-                elif self._params.prefer == "ipv6" or name in self._silent:
+                elif self._params.prefer == "ipv6" or name in self._silent or not any(map(self._admits, addresses)):
                     more, ttl_of_more = await self._records(host, "AAAA")
                     addresses, ttl = addresses + more, min(ttl, ttl_of_more) if more else ttl
         # Some servers know no AAAA, and deny the name or say nothing (RFC 4074): what A said holds.

@@ -18,7 +18,7 @@ from irlcrawl.worker.fetch import http
 from irlcrawl.worker.fetch.alpn import HTTP1, HTTP2, Offers, PoolKey
 from irlcrawl.worker.fetch.connection import Connection, End, Permits
 from irlcrawl.worker.fetch.http import DETAIL_CHARS_MAX, IDLE_SECONDS, Fetched, Request
-from irlcrawl.worker.fetch.proxied import WANTS_LOGIN, ProxyDown, answers, basic, connect
+from irlcrawl.worker.fetch.proxied import WANTS_LOGIN, LoginWanted, ProxyDown, answers, basic, connect
 from irlcrawl.worker.fetch.terms import Terms, TermsOf
 from irlcrawl.worker.fetch.tls import TlsClient
 
@@ -81,6 +81,10 @@ class Pool:
             connection.close()
 
 
+PASSED_SECONDS = 600.0
+"""For so long a proxy that let a host through is known to take our login."""
+
+
 class Client:
     """http.Fetcher, for any number of exchanges at once."""
 
@@ -90,6 +94,7 @@ class Client:
         self._loop = asyncio.get_running_loop()
         self._offers = Offers(config)
         self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
+        self._passed: dict[Proxy, tuple[str, float]] = {}  # the last host that a proxy let through, and when
         self._permits = Permits(http.BODY_LARGE_MAX)
         self._pool = Pool()
         self.slices: http.Held = http.NeverHeld()
@@ -120,15 +125,18 @@ class Client:
             else:
                 connection.abort()
         fetched.ended = self._clock.now()
-        if request.terms is not None and request.terms.proxy is not None and not fetched.proxy_down:
-            await self._judge_proxy(request.terms.proxy, request, fetched)
+        if request.terms is not None and (proxy := request.terms.proxy) is not None and not fetched.proxy_down:
+            await self._judge_proxy(proxy, request, fetched)
+            if fetched.exchange is not None and fetched.status != WANTS_LOGIN:
+                self._passed[proxy] = request.host, self._loop.time()
         if fetched.exchange is not None:
             fetched.exchange.duration = fetched.took
         return fetched
 
     async def _judge_proxy(self, proxy: Proxy, request: Request, fetched: Fetched) -> None:
         """Whether what came, or did not come, is the proxy's."""
-        if proxy.kind == "http" and request.scheme == "http" and fetched.status == WANTS_LOGIN:
+        wants_login = proxy.kind == "http" and request.scheme == "http" and fetched.status == WANTS_LOGIN
+        if wants_login and not self._lets_others_through(proxy, request.host):
             fetched.exchange, fetched.reason, fetched.detail = None, Reason.CONNECT, f"the proxy {proxy} wants a login"
             fetched.proxy_down = str(proxy)
             return
@@ -138,6 +146,11 @@ class Client:
         login = request.terms.login if request.terms else ""
         if not await answers(proxy, login, self._fetch.connect_seconds / 2):
             fetched.detail, fetched.proxy_down = f"the proxy {proxy} does not answer", str(proxy)
+
+    def _lets_others_through(self, proxy: Proxy | None, host: str) -> bool:
+        """Whether a proxy let another host through of late: then a 407 is about this one, or from it."""
+        name, at = self._passed.get(proxy, (host, 0.0)) if proxy is not None else (host, 0.0)
+        return name != host and self._loop.time() - at < PASSED_SECONDS
 
     async def _connect(self, request: Request, key: PoolKey, fetched: Fetched) -> Connection | None:
         """A new connection; None, and the reason in `fetched`, when there is none within `fetch.connect_seconds`."""
@@ -173,8 +186,10 @@ class Client:
             what = "connection" if request.scheme == "http" else "connection with TLS"
             untold = f"no {what} within {self._fetch.connect_seconds:g} s"
             fetched.reason, fetched.detail = Reason.CONNECT, _detail(error, untold)
-            if isinstance(error, ProxyDown) and request.terms is not None:
-                fetched.detail, fetched.proxy_down = str(error), str(request.terms.proxy)
+            terms = request.terms
+            of_host = isinstance(error, LoginWanted) and self._lets_others_through(terms and terms.proxy, request.host)
+            if isinstance(error, ProxyDown) and terms is not None and not of_host:
+                fetched.detail, fetched.proxy_down = str(error), str(terms.proxy)
         except asyncio.CancelledError:
             if connection is not None:
                 connection.abort()

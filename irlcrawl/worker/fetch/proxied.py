@@ -43,6 +43,10 @@ class ProxyDown(ConnectionError):
     """The proxy does not answer, or refuses us. Tells no login."""
 
 
+class LoginWanted(ProxyDown):
+    """By a 407, of which some proxies have one for certain hosts alone."""
+
+
 async def connect(proxy: Proxy, login: str, request: Request, seconds: float) -> socket.socket:
     """A connected socket, for the request's host behind the proxy. The proxy itself has `seconds` to answer. ProxyDown,
     ProxyError, OSError."""
@@ -134,7 +138,7 @@ async def _tunnel(sock: socket.socket, proxy: Proxy, login: str, request: Reques
             raise ProxyError("the proxy left")
         answer += piece
     if _WANTS_LOGIN.match(answer):
-        raise ProxyDown(f"the proxy {proxy} wants a login: it said {answer.splitlines()[0][:60]!r}")
+        raise LoginWanted(f"the proxy {proxy} wants a login: it said {answer.splitlines()[0][:60]!r}")
     if not _OK.match(answer):
         raise ProxyError(f"the proxy said {answer.splitlines()[0][:60]!r}")
 

@@ -411,6 +411,14 @@ def test_a_name_keeps_its_address_whatever_the_order_of_the_answer_and_another_o
     play(scenario)
 
 
+def test_a_name_with_a_private_ipv4_address_had_no_other() -> None:
+    async def scenario(server: Nameserver, resolver: Resolver, clock: VirtualClock) -> None:
+        server.table["a.test"] = [(A, 60, "10.1.2.3"), (AAAA, 60, "2606:2800:220:1::1")]
+        assert (await resolver.resolve("a.test")).address == "2606:2800:220:1::1"
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("prefer", ["ipv4", "ipv6"])
 def test_a_name_was_back_at_its_dead_address_whenever_its_answer_had_expired(prefer: str) -> None:
     """Hosts rest for a minute and more, and many answers hold for less: such a host was given up."""

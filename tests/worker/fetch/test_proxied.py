@@ -212,6 +212,38 @@ def test_an_http_proxy_that_wants_a_login_is_not_the_page() -> None:
     assert got.proxy_down and got.exchange is None and "login" in got.detail
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_407_for_one_host_took_the_proxy_for_down(scheme: str) -> None:
+    """Some proxies want a login for certain hosts alone, and any host may say 407 over http: a crawl never ended."""
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+
+    async def main(server: Loopback) -> list[Fetched]:
+        proxy = ProxyServer(server.port)
+        listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+        config = configured(client="httptools")
+        config.network.proxy = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        fetcher, found = open_fetcher(config, SystemClock()), []
+        try:
+            for host, said, how in (
+                ("evil.test", refusal, scheme),
+                ("a.test", b"", "http"),
+                ("evil.test", refusal, scheme),
+            ):
+                proxy.answer = said
+                url = f"{how}://{host}:{server.port}/x".encode()
+                asked = Request(url, how, host, server.port, "/x", stand_in(host), 1000, TermsOf(config).of(host))
+                found.append(await fetcher.fetch(asked))
+        finally:
+            await fetcher.close()
+            listening.close()
+        return found
+
+    with Loopback({"/x": response(b"hello")}) as server:
+        first, fine, last = asyncio.run(main(server))
+    assert first.proxy_down and fine.reason is Reason.OK and not last.proxy_down
+    assert (last.status, last.reason) == ((407, Reason.OK) if scheme == "http" else (0, Reason.CONNECT))
+
+
 def test_a_proxy_with_two_addresses_listens_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one was not tried: `localhost` is ::1 first."""
     with Loopback({"/x?y": response(b"hello")}) as server:
