@@ -135,7 +135,7 @@ def test_known_rules_are_read_from_the_log_another_worker_wrote(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("status", "state", "outcome"),
-    [("404 No", Robots.ALLOW, "ok"), ("500 Oops", Robots.DENY, "failed"), ("429 Slow", Robots.DENY, "throttled")],
+    [("404 No", Robots.ALLOW, "ok"), ("500 Oops", Robots.DENY, "throttled"), ("429 Slow", Robots.DENY, "throttled")],
 )
 def test_robots_answers_without_rules(tmp_path: Path, status: str, state: Robots, outcome: str) -> None:
     pages = {"/robots.txt": response(b"", "Retry-After: 7", status=status), "/": PAGE}
