@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -50,7 +51,7 @@ _BREAK_OUT = frozenset((
 """HTML that no drawing holds (WHATWG HTML 13.2.6.5), so that a slash does not close it there."""
 _TAG = re.compile(
     rb"<!--.*?(?:-->|\Z)|<(script|style|textarea|title|xmp)\b(?:[^<]++|<(?!/\1\b)|(?!))*+"
-    rb"|<(/?)([a-z][^\s/>]*+)(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+'|(?!))*+(?<=(.))>",
+    rb"|<(/?)([a-z][^\s/<>]*+)(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+'|(?!))*+(?<=(.))>",
     re.IGNORECASE | re.DOTALL,
 )
 """A comment, an element whose content is text (1), or a tag: its slash (2), its name (3), the last before `>` (4)."""
@@ -70,7 +71,7 @@ _NO_PAGE = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _JSONLD = re.compile(rb"""(?:^|[\s"'/])type\s*+=\s*+["']?\s*+application/ld\+json\b""", re.IGNORECASE)
 _COMMENT = "!--(?:>|->|(?:[^-]++|-(?!-!?>))*+)"
 _SCRIPT = rf"""(?is)<(?:(?:{_COMMENT}|(textarea|title|style|xmp)\b(?:[^<]++|<(?!/\1\b))*+)(*SKIP)(*FAIL)
-|script\b((?:[^<>"']|"[^"]*+"|'[^']*+')*+)>((?:[^<]++|<(?!/script\b))*+))""".replace("\n", "").encode()
+|script\b((?:[^<>"']++|"[^"]*+"|'[^']*+')*+)>((?:[^<]++|<(?!/script\b))*+))""".replace("\n", "").encode()
 """A script (its attributes, its text) that stands in no comment and no text."""
 _OPENS = ("<!--", "//<![CDATA[", "// <![CDATA[", "/*<![CDATA[*/", "/* <![CDATA[ */", "<![CDATA[")
 _ENDS = (";", "//-->", "-->", "//]]>", "// ]]>", "/*]]>*/", "/* ]]> */", "]]>")
@@ -140,9 +141,10 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
         begin = behind.start() if behind.start() > HEAD_BYTES_MAX else 0
         found.title = _title(_tree(body[begin : begin + HEAD_BYTES_MAX], codec))
     if _compiled(_JSONLD_TYPE).search(body):
-        for script in _compiled(_SCRIPT).finditer(body):
-            if _JSONLD.search(script[2]):
-                _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
+        with suppress(needed("pcre2", "reading HTML").LibraryError):  # without machine code, as in _count_links
+            for script in _compiled(_SCRIPT).finditer(body):
+                if _JSONLD.search(script[2]):
+                    _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
 
 

@@ -136,9 +136,8 @@ class Resolver:
         self._servers = [_server(text) for text in params.resolvers]
         self._fixed = {} if params.resolvers else _read_hosts(hosts_file)
         self._cache: OrderedDict[str, _Known] = OrderedDict()
-        self._silent: OrderedDict[str, tuple[str, ...]] = (
-            OrderedDict()
-        )  # name -> what did not answer, the last one last
+        self._silent: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        """Name -> its addresses that did not answer, the last one last."""
         self._asking: dict[str, asyncio.Task[_Known]] = {}
         self._turn = asyncio.Semaphore(params.dns_in_flight_max)
         self._channel: _Channel | None = None

@@ -76,7 +76,7 @@ def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) 
     [
         "<div><br>", "<div><a href=/y>y</a>", "<b>", "<object>", "<table><td>", "<a href=/z><object>", "<div></x>",
         "<div></br>", "<div></>", "<a><div></a>", "<div><table><td></div>", "<svg><div/>", "<x/>",
-        "<svg><foreignObject><path/>",
+        "<svg><foreignObject><path/>", "<b<b",
     ],
 )  # fmt: skip
 def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> None:
