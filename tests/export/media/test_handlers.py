@@ -76,7 +76,7 @@ def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) 
     [
         "<div><br>", "<div><a href=/y>y</a>", "<b>", "<object>", "<table><td>", "<a href=/z><object>", "<div></x>",
         "<div></br>", "<div></>", "<a><div></a>", "<div><table><td></div>", "<svg><div/>", "<x/>",
-        "<svg><foreignObject><path/>", "<b<b",
+        "<svg><foreignObject><path/>",
     ],
 )  # fmt: skip
 def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> None:
@@ -100,6 +100,13 @@ def test_a_page_that_is_not_deep_is_read_whole(bit: str) -> None:
     page = bit.encode() * (html.SHALLOW_BYTES // len(bit) + html.DEPTH_MAX) + b"<a href=/last>z</a>"
     assert html.shallow(page) == page
     assert [link.href for link in html.links(page, "utf-8")[1] if link.href][-1] == "/last"
+
+
+@pytest.mark.parametrize("bit", ["<b", "<b '", "<!--", "<script", "<script '", "</b"])
+def test_tags_that_do_not_end_kept_an_export_for_ever(bit: str) -> None:
+    """A tag's name was all that followed, for each of them."""
+    page = bit.encode() * (1_000_000 // len(bit)) + b"application/ld+json"
+    assert html.shallow(page) == page and html.read(page, "utf-8").jsonld_types == []
 
 
 def test_a_page_is_read_as_deep_as_is_said() -> None:
