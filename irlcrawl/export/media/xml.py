@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.worker.page import charset
+from irlcrawl.worker.page.sitemaps import without
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _PREFIX = r"((?:(?!image:|video:|news:)[\w.-]{1,32}:)?)"
@@ -58,23 +59,7 @@ def text(body: bytes, codec: str) -> str:
 
 def _markup(body: bytes, codec: str) -> str:
     markup = _COMMENT.sub("", charset.decode(body, codec))
-    return _without_asides(markup) if _FEED.search(markup) else markup
-
-
-def _without_asides(markup: str) -> str:
-    kept, at = [], 0
-    began: re.Match[str] | None = None
-    for tag in _ASIDE.finditer(markup):
-        if tag[3] is None:  # CDATA
-            continue
-        if tag[3] in ("item", "entry", "channel"):  # what began before has no end
-            began = None
-        elif not tag[1]:
-            began = tag
-        elif began is not None and began.group(2, 3) == tag.group(2, 3):
-            kept.append(markup[at : began.start()])
-            at, began = tag.end(), None
-    return "".join((*kept, markup[at:]))
+    return without(markup, _ASIDE, ("item", "entry", "channel")) if _FEED.search(markup) else markup
 
 
 def _entries(markup: str) -> Iterator[tuple[str, str, int, int]]:

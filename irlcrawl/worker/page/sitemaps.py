@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
+from typing import AnyStr
 
 from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
@@ -60,8 +61,8 @@ FEED_START = re.compile(
 _SOURCE = re.compile(
     rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<(/?)((?:[\w.-]{1,32}:)?)(source|entry)(?=[\s>])[^<>]{0,1000}+(?<!/)>", re.DOTALL
 )
-SOURCES_MAX = 100_000
-"""Tags of entries and their sources, and CDATA, that are looked at in a feed."""
+TAGS_MAX = 100_000
+"""Looked at in a feed for what `without` takes out."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ATOM_RELS = (b"", b"alternate", b"next", b"prev", b"previous", b"related")
@@ -194,17 +195,26 @@ def without_sources(body: bytes) -> bytes:
     links, dates. HTML has a `<source>` of its own, which needs no end."""
     if b"source>" not in body or (kind := _KIND.search(_beginning(body))) is None or kind[1] != b"feed":
         return body
-    kept, at = bytearray(), 0
-    began: re.Match[bytes] | None = None
-    for tag in islice(_SOURCE.finditer(body), SOURCES_MAX):
+    return without(body, _SOURCE, (b"entry",))
+
+
+def without(markup: AnyStr, tags: re.Pattern[AnyStr], bounds: Collection[AnyStr]) -> AnyStr:
+    """Markup without the elements that begin and end by `tags`: groups 1 to 3 are slash, prefix and name; without a
+    name a match is CDATA. Those called as one of `bounds` stay, and no element goes on beyond their tags."""
+    kept: list[AnyStr] = []
+    at = 0
+    began: re.Match[AnyStr] | None = None
+    for tag in islice(tags.finditer(markup), TAGS_MAX):
         if tag[3] is None:
             continue
-        if tag[3] == b"entry" or not tag[1]:
-            began = tag if tag[3] == b"source" else None
-        elif began is not None and began[2] == tag[2]:
-            kept += body[at : began.start()]
+        if tag[3] in bounds:
+            began = None
+        elif not tag[1]:
+            began = tag
+        elif began is not None and began.group(2, 3) == tag.group(2, 3):
+            kept.append(markup[at : began.start()])
             at, began = tag.end(), None
-    return bytes(kept + body[at:]) if at else body
+    return markup[:0].join((*kept, markup[at:])) if at else markup
 
 
 def uncommented(body: bytes) -> Steps[bytes]:
