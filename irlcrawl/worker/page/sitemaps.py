@@ -214,7 +214,8 @@ def without(markup: AnyStr, tags: re.Pattern[AnyStr], bounds: Collection[AnyStr]
         elif began is not None and began.group(2, 3) == tag.group(2, 3):
             kept.append(markup[at : began.start()])
             at, began = tag.end(), None
-    return markup[:0].join((*kept, markup[at:])) if at else markup
+    kept.append(markup[at:])
+    return markup[:0].join(kept)
 
 
 def uncommented(body: bytes) -> Steps[bytes]:
