@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
 from irlcrawl.crawl import status
 from irlcrawl.crawl.pace import PACE
@@ -257,6 +258,24 @@ def _rests(seen: _Seen) -> Finding | None:
     return Finding("politeness", resting / queued, says, "politeness.rest_seconds, politeness.retry_delay_seconds")
 
 
+def _own_hours(seen: _Seen) -> Finding | None:
+    """Closed hosts are in no memory, so nothing else tells of them."""
+    sections = _closed_sections(seen)
+    if not sections or seen.pace["hosts"] >= 0.5 or seen.waiting <= 0:
+        return None
+    urls = words.plural(seen.waiting, "URL waits", "URLs wait")
+    says = f"{urls}, but none of a host that may be asked at this hour; closed are {_few(sections)}"
+    return Finding("limit", 1.0, says, f'site."{sections[0]}".hours')
+
+
+def _closed_sections(seen: _Seen) -> list[str]:
+    return Hours(seen.config).closed_sections(seen.record["updated"] or 0.0) if seen.config.site else []
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {words.count(len(names) - 3)} more" if len(names) > 3 else "")
+
+
 def _gaps(seen: _Seen) -> Finding | None:
     """Places are free and names are known: hosts, addresses or sites may not be asked yet."""
     pace = seen.pace
@@ -279,8 +298,9 @@ def _gaps(seen: _Seen) -> Finding | None:
 
 
 def _more_hosts(seen: _Seen) -> str:
-    scope = seen.config.scope.kind
-    return "more seeds" if scope == "any" else f'more seeds, or a wider scope.kind (now "{scope}")'
+    scope, closed = seen.config.scope.kind, _closed_sections(seen)
+    more = "more seeds" if scope == "any" else f'more seeds, or a wider scope.kind (now "{scope}")'
+    return f'{more}, or site."{closed[0]}".hours, which keep {_few(closed)} closed now' if closed else more
 
 
 def _gap_key(seen: _Seen, why: str, each: float) -> str:
@@ -289,12 +309,14 @@ def _gap_key(seen: _Seen, why: str, each: float) -> str:
         grown = politeness.gap_host_factor * seen.pace["fetch_s"] > politeness.gap_host_seconds
         slow = f" (a request takes {words.duration(seen.pace['fetch_s'])})"
         return f"politeness.gap_host_factor{slow}" if grown else "politeness.gap_host_seconds"
+    rates = [name for name, site in seen.config.site.items() if site.bytes_per_second]
+    of_rate = f'site."{rates[0]}".bytes_per_second (set for {_few(rates)}), or ' if rates else ""
     return {
         "crawl-delay": "politeness.crawl_delay_max_seconds",
         "retry-after": "politeness.retry_after_max_seconds",
         "backoff": "politeness.backoff_seconds",
         "address": "politeness.gap_address_seconds, or gap_shared_address_seconds where many sites share it",
-        "site": "politeness.gap_site_hosts, politeness.gap_site_seconds",
+        "site": f"{of_rate}politeness.gap_site_hosts, politeness.gap_site_seconds",
         "another crawl": "politeness.machine_clocks, by which crawls on one machine keep gaps after each other",
     }[why]
 
@@ -307,7 +329,7 @@ def _nothing_left(seen: _Seen) -> Finding | None:
 
 _QUESTIONS: tuple[Callable[[_Seen], Finding | None], ...] = (
     _hours, _paused, _no_network, _proxies_down, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers,
-    _places, _dns, _turns, _rests, _gaps,
+    _places, _dns, _turns, _rests, _own_hours, _gaps,
 )  # fmt: skip
 
 

@@ -463,7 +463,7 @@ class _Question:
         """The host's failures, address and clocks: when it may be asked next."""
         address = None if record is None else record.address_at(self._now)
         table = self._reading.clocks(self._now).table
-        told: Answer = {**self._kept_back(), "address": address, "clocks": {}}
+        told: Answer = {**self._kept_back(), **self._bandwidth(), "address": address, "clocks": {}}
         keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
         due = self._now
         for kind, text in keys:
@@ -495,6 +495,13 @@ class _Question:
                 due = until
         due = self._closed_until(max(due, self._lent_until() or due))
         return {**told, "next_allowed": due if due > self._now else None}
+
+    def _bandwidth(self) -> Answer:
+        """The rate that the host's site has of its own."""
+        config = self._reading.config
+        rate = Overrides(config.site).bytes_per_second_by_site().get(self._site_key)
+        by = f'site."{self.site}".bytes_per_second'
+        return {"bandwidth": f"at most {words.size(rate)}/s of its site, by {by}"} if rate else {}
 
     def _kept_on_machine(
         self, names: Sequence[tuple[int, str | None]], record: HostRecord | None, table: ClockTable

@@ -75,16 +75,16 @@ class Hours:
         self._overrides, self._params = Overrides(config.site), config.politeness
         self._windows: dict[tuple[str, str], Window | None] = {}
         self._general = self._window(config.politeness.hours, config.politeness.time_zone, "politeness.hours")
-        own = [
-            self._window(
+        self._own = {
+            name: self._window(
                 config.politeness.hours if site.hours is None else site.hours,
                 config.politeness.time_zone if site.time_zone is None else site.time_zone,
                 f'site."{name}".hours',
             )
             for name, site in config.site.items()
             if site.hours is not None or site.time_zone is not None
-        ]
-        self._all = [self._general, *own]
+        }
+        self._all = [self._general, *self._own.values()]
         self.any = any(self._all)
         """Whether any host has hours at all."""
         self.of = lru_cache(maxsize=NAMES_CACHED)(self._of)
@@ -101,7 +101,11 @@ class Hours:
 
     def all_closed(self, now: float) -> bool:
         """Whether no host at all may be asked."""
-        return all(window is not None and window.opens(now) > now for window in self._all)
+        return all(_closed(window, now) for window in self._all)
+
+    def closed_sections(self, now: float) -> list[str]:
+        """The names of `[site."x"]` whose own hours say that they may not be asked."""
+        return [name for name, window in self._own.items() if _closed(window, now)]
 
     def _of(self, name: str) -> Window | None:
         site = self._overrides.of(name)
@@ -116,6 +120,10 @@ class Hours:
             if not text:
                 _zone(zone, where)
         return self._windows[text, zone]
+
+
+def _closed(window: Window | None, now: float) -> bool:
+    return window is not None and window.opens(now) > now
 
 
 def _zone(name: str, where: str) -> tzinfo:

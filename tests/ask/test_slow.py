@@ -201,6 +201,33 @@ def test_hours_are_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (cause, answer["key"]) == ("limit", "politeness.hours")
 
 
+def test_why_slow_did_not_know_the_hours_of_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said: nothing is used up."""
+    crawl = crawl_of(tmp_path, monkeypatch, 2)
+    crawl.config.site["s0.test"] = crawl.config.site["s1.test"] = Site(hours="22:00-01:46")
+    cause, answer = bound(crawl)
+    assert (cause, answer["key"]) == ("limit", 'site."s0.test".hours')
+    assert answer["because"] == (
+        "2 URLs wait, but none of a host that may be asked at this hour; closed are s0.test, s1.test"
+    )
+
+
+def test_too_few_hosts_may_be_those_whose_own_hours_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = crawl_of(tmp_path, monkeypatch, 2)
+    crawl.config.site["s0.test"] = Site(hours="22:00-01:46")
+    cause, answer = bound(crawl)
+    assert cause == "hosts" and answer["key"] == ('more seeds, or site."s0.test".hours, which keep s0.test closed now')
+
+
+def test_why_slow_did_not_know_the_bandwidth_of_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It named keys of gaps alone."""
+    crawl = crawl_of(tmp_path, monkeypatch, 2)
+    crawl.config.site["s0.test"] = Site(bytes_per_second=10)
+    crawl.config.site["s1.test"] = Site(bytes_per_second=10)
+    cause, answer = bound(crawl)
+    assert cause == "politeness" and answer["key"].startswith('site."s0.test".bytes_per_second (set for s0.test, s1.')
+
+
 def test_a_paused_host_is_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 1)
     crawl.config.site["s0.test"] = Site(pause=True)

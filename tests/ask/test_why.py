@@ -298,6 +298,18 @@ def test_why_of_a_host_whose_site_has_a_gap_of_its_own(tmp_path: Path, monkeypat
         assert "gap s          3\n" in told and "name           one.test" in told
 
 
+def test_why_of_a_host_did_not_name_the_bandwidth_of_its_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 3
+    crawl.config.site["one.test"] = Site(bytes_per_second=5_000)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = why.why(crawl.job(), "a.one.test", crawl.clock.now())
+    said = {origin: value.get("bandwidth") for origin, value in told["origins"].items()}
+    assert said == {"http://a.one.test": 'at most 5.0 kB/s of its site, by site."one.test".bytes_per_second'}
+    assert "bandwidth" not in str(why.why(crawl.job(), "a.two.test", crawl.clock.now()))
+
+
 def test_why_of_a_public_suffix_does_not_tell_of_the_sites_under_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:

@@ -23,7 +23,7 @@ from h2.events import (
     StreamReset,
     TrailersReceived,
 )
-from h2.exceptions import H2Error
+from h2.exceptions import H2Error, InvalidBodyLengthError
 from h2.settings import SettingCodes, Settings
 
 from irlcrawl.base.reasons import Reason
@@ -40,6 +40,8 @@ FRAME_BODY_BYTES = 256
 REQUESTS_MAX = 1000
 """On a connection: what h2 remembers of streams, and of the paths they asked for, is bounded by that."""
 WINDOW_BYTES = 1 << 20
+WITHOUT_BODY = (204, 304)
+"""A length in their headers is that of another response (RFC 9110 8.6); h2 expects a body if a DATA frame ends them."""
 _FRAME_HEAD, _GOAWAY, _FIELD_BYTES = 9, 7, 32
 _NOT_NAME, _NOT_VALUE = re.compile(rb"[\0- :\x7f]"), re.compile(rb"[\0\r\n]")
 
@@ -153,6 +155,9 @@ class Http2Reader:
         try:
             events = self._h2.receive_data(frame)
         except H2Error as error:
+            if isinstance(error, InvalidBodyLengthError) and self.status in WITHOUT_BODY and not error.actual_length:
+                self.done, self.reusable = True, False  # h2 has given the connection up
+                return
             raise self._wrong(f"{type(error).__name__}: {error}") from error
         for event in events:
             self._on(event)

@@ -9,6 +9,7 @@ from irlcrawl.base.reasons import Reason
 from irlcrawl.web.media_type import essence, extracted
 
 _TYPE = re.compile(rb"\ncontent-type[ \t]*:([^\r\n]*)", re.IGNORECASE)
+_FOLD = re.compile(rb"\r?\n[ \t]+")  # a line that goes on (RFC 9112 5.2)
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d+)", re.IGNORECASE)
 
 
@@ -24,6 +25,7 @@ class Wants:
     def refuses(self, header: bytes) -> Reason:
         """UNWANTED_TYPE, UNWANTED_LENGTH, or OK: the body behind this response header is wanted. A header that does not
         say is."""
+        header = _FOLD.sub(b" ", header)
         if self._rules and not self._takes(
             essence(extracted([one.decode("latin-1") for one in _TYPE.findall(header)]))
         ):

@@ -169,6 +169,11 @@ async def no_body(talk: Talk) -> None:
     await talk.head(status="200", end=True)
 
 
+async def unchanged(talk: Talk) -> None:
+    await talk.head(("content-length", "5"), status="304")
+    await talk.raw(frame(DATA, END_STREAM, talk.stream))
+
+
 async def goes_in_peace(talk: Talk) -> None:
     await talk.head()
     await talk.raw(frame(GOAWAY, 0, 0, talk.stream.to_bytes(4, "big") + bytes(4)))
@@ -182,6 +187,7 @@ async def pings(talk: Talk) -> None:
 
 @pytest.mark.parametrize(("answer", "body", "connections"), [
     (early_hints, b"x", 1), (trailers, b"x", 1), (no_body, b"", 1), (goes_in_peace, b"x", 2), (pings, b"x", 1),
+    (unchanged, b"", 2),
 ])  # fmt: skip
 def test_what_servers_may_do(answer: Answer, body: bytes, connections: int) -> None:
     with Http2Server({"/": answer}) as server:

@@ -103,3 +103,10 @@ def test_what_is_no_page_or_has_no_body_is_kept_as_it_is() -> None:
 def test_a_type_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"fetch.types: 'html' is no media type"):
         load(overrides=['fetch.types=["html"]'])
+
+
+def test_a_type_and_a_length_that_stand_on_lines_that_go_on_are_read() -> None:
+    """A folded field (RFC 9112 5.2) passed `fetch.types`."""
+    header = b"HTTP/1.1 200 OK\r\nContent-Type:\r\n video/mp4\r\nContent-Length:\n\t500\r\n\r\n"
+    assert Wants(["!video/*"], 0).refuses(header) is Reason.UNWANTED_TYPE
+    assert Wants([], 100).refuses(header) is Reason.UNWANTED_LENGTH
