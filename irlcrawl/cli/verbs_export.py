@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from irlcrawl.base.exit_codes import ExitCode
@@ -114,7 +114,15 @@ def _jobs(args: argparse.Namespace) -> int:
     return int(args.jobs or cores())
 
 
-def _note_open(job: JobDir, bar: Bar, still_open: int) -> None:
+def _note_left_out(job: JobDir, bar: Bar, still_open: int, exported: Collection[str] = ()) -> None:
+    """What the export does not have. exported: archives that it has, wherever they are now."""
+    from drum.files import Files
+
+    from irlcrawl.frontier.state.harvested import away
+
+    if gone := away(job, Files(), exported):
+        what = words.plural(gone, "archive is", "archives are")
+        bar.note(f"{what} not in {job.warcs} (moved away, or on another machine of the crawl), and left out")
     if not still_open:
         return
     if job.is_snapshot() or job.is_locked():
@@ -135,7 +143,7 @@ def _cdxj(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged
 
     files = Files()
     archives, still_open = closed(job, files)
-    _note_open(job, bar, still_open)
+    _note_left_out(job, bar, still_open)
     with tempfile.TemporaryDirectory() as directory:
         paths = cdxj.index(job, archives, directory, files, bar, _jobs(args), damaged)
         with output.to(args.output) as stream:
@@ -152,14 +160,16 @@ def _table(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damage
     asked = pages.Asked(bool(args.text), bool(args.language), bool(args.crawl), bool(args.pdf), bool(args.originals))
     plan = dataset.Plan(args.export, args.format or formats.JSON_LINES, asked, args.crawl or "")
     archives, still_open = closed(job, Files())
+    exported: list[str] = []
     with _indexes(job, archives, args, bar, damaged) as indexes:
         if args.output is None:
             _stream(plan, archives, bar, damaged, indexes)
         else:
             with contextlib.closing(dataset.Dataset.open(args.output, plan)) as found:
                 done, rows = found.add(found.new(archives), bar, _jobs(args), damaged, indexes, still_open)
+                exported = found.exported
             bar.note(f"{words.plural(rows, 'row')} of {words.plural(done, 'archive')} added to {args.output}")
-    _note_open(job, bar, still_open)
+    _note_left_out(job, bar, still_open, exported)
 
 
 @contextlib.contextmanager
@@ -232,14 +242,15 @@ def _graph(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damage
         contextlib.closing(dataset.Dataset.open(args.output, plan)) as found,
     ):
         found.add(found.new(archives), bar, _jobs(args), damaged, indexes, still_open)
-        edges = [dataset.edges_path(args.output, name) for name in found.exported]
+        exported = found.exported
+        edges = [dataset.edges_path(args.output, name) for name in exported]
         with found.temporary() as directory:
             vertices, total = graph.write(edges, args.output, directory, args.format or formats.JSON_LINES)
     what = words.plural(vertices, args.by or "site")
     bar.note(f"{what} and {words.plural(total, 'edge')} in {args.output}")
     if old := graph.of_other_formats(args.output, args.format or formats.JSON_LINES):
         bar.note(f"{' and '.join(old)} are of an earlier export, in another --format, and were not written again")
-    _note_open(job, bar, still_open)
+    _note_left_out(job, bar, still_open, exported)
 
 
 def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged]) -> None:
@@ -249,7 +260,7 @@ def _wacz(job: JobDir, args: argparse.Namespace, bar: Bar, damaged: list[Damaged
     from irlcrawl.export.archives import closed
 
     archives, still_open = closed(job, Files())
-    _note_open(job, bar, still_open)
+    _note_left_out(job, bar, still_open)
     if packed := sum(archive.name.endswith(WARC_ZSTD) for archive in archives):
         bar.note(f"{words.plural(packed, 'archive')} of zstd frames: ReplayWeb.page and pywb read gzip only")
     if missed := wacz.write(job, archives, args.output, bar, _jobs(args), time.time(), damaged, args.title):

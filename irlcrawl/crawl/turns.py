@@ -46,6 +46,7 @@ from irlcrawl.crawl.this_run import ThisRun
 from irlcrawl.frontier.dispatch.dispatch import Dispatcher
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
 from irlcrawl.frontier.state.crawl_state import CrawlState
+from irlcrawl.frontier.state.harvested import WRITTEN, archives_of
 from irlcrawl.frontier.turn.release import Policy
 from irlcrawl.frontier.turn.rules import RulesOfHosts
 from irlcrawl.frontier.turn.turn import Result, Task, Turn
@@ -324,7 +325,9 @@ class Turns:
         """Streams of workers that are gone need no entry once all they left is ingested: with this result at last."""
         for stream in set(streams) - {SEEDS_STREAM}:
             result.edits.remove(f"streams/{stream}")
-            self._state.streams.pop(stream, None)
+            ended = self._state.streams.pop(stream, None)
+            if ended is not None and (count := archives_of(ended["warc"])):
+                result.edits.set(f"{WRITTEN}{stream}", count)
 
     def _commit(self, result: Result) -> None:
         """What there is now is counted, one line committed; then the clocks' log starts anew and what lost its name is

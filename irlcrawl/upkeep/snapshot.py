@@ -48,6 +48,7 @@ from irlcrawl.base.job_files import (
 )
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.frontier.state import formats
+from irlcrawl.frontier.state.harvested import WRITTEN, archives_of
 from irlcrawl.frontier.state.start_checks import check_state_there
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.worker.archive import log_parts
@@ -272,8 +273,10 @@ def _state(job: JobDir, target: Path, catalog: Catalog, files: Files, there: set
             copied = number % PART in live
             _copy(job.state / name, target / name) if copied else files.link(job.state / name, target / name)
     edits = Edits()
-    for stream in live:
+    for stream, position in live.items():
         edits.remove(f"streams/{stream}")
+        if count := archives_of(position):
+            edits.set(f"{WRITTEN}{stream}", count)
     own = Catalog.open(target, files)
     if edits:
         own.commit(edits)

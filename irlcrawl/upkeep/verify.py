@@ -19,6 +19,7 @@ from drum.sectors import SECTOR_BYTES, Unreadable
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import OPEN, WARC_SUFFIXES
+from irlcrawl.frontier.state.harvested import away
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.findings import Finding, Findings, note
@@ -58,7 +59,9 @@ def verify(files: Files, paths: list[str], bar: Bar) -> Findings:
 
 
 def elsewhere(job: JobDir, files: Files) -> Findings:
-    """A note for each other machine that worked for a crawl: its archives lie there."""
+    """A note of archives that are not here, and one for each other machine that worked for a crawl: some lie there."""
+    if gone := away(job, files):
+        yield note(os.fspath(job.warcs), f"{words.plural(gone, 'archive is', 'archives are')} away, and not checked")
     try:
         catalog = Catalog.open(job.state, files, readonly=True)
     except (Damaged, UnknownVersion, OSError):  # archives are what is checked here

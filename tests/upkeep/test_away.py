@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+
+import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
@@ -51,3 +54,22 @@ def test_archives_that_are_away_are_no_damage(copy: Copy) -> None:
         path.unlink()
     assert damage(job) == []
     assert any("3 archives with" in found.what and " away: " in found.what for found in findings(job))
+
+
+def test_exports_and_verify_said_nothing_of_archives_that_are_away(
+    copy: Copy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, rows = copy("stopped"), str(tmp_path / "rows")
+    assert main.main(["export", "pages", str(job.path), "-o", rows, "--jobs", "1"]) == ExitCode.DONE
+    assert main.main(["verify", str(job.path)]) == ExitCode.DONE
+    assert not re.search("moved away|away, and not checked", "".join(capsys.readouterr())), "all are there"
+    for path in sorted(job.warcs.iterdir())[:3]:
+        path.unlink()
+    said = f"3 archives are not in {job.warcs} (moved away, or on another machine of the crawl), and left out"
+    for what in ("pages", "cdxj", "wacz"):
+        assert main.main(["export", what, str(job.path), "-o", str(tmp_path / what), "--jobs", "1"]) == ExitCode.DONE
+        assert said in capsys.readouterr().err
+    assert main.main(["export", "pages", str(job.path), "-o", rows, "--jobs", "1"]) == ExitCode.DONE
+    assert "moved away" not in capsys.readouterr().err, "an export that has them keeps their rows"
+    assert main.main(["verify", str(job.path)]) == ExitCode.DONE
+    assert "3 archives are away, and not checked" in capsys.readouterr().out

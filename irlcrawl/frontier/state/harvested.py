@@ -8,10 +8,11 @@ and `fsck` asks the same questions.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from drum import Catalog, Damaged, Files
+from drum.errors import UnknownVersion
 from drum.segment import Segment
 
 from irlcrawl.base.job import JobDir
@@ -21,6 +22,10 @@ from irlcrawl.worker.archive.warc import WarcName, warc_files
 
 Position = tuple[int, int]
 """(serial of an archive, offset in it), as a harvest covers a stream."""
+
+
+WRITTEN = "archives/"
+"""In the catalogue: a stream that no worker writes any more -> how many archives it has."""
 
 
 class Reach(NamedTuple):
@@ -66,6 +71,26 @@ def missing(job: JobDir, files: Files, reach: dict[int, Reach]) -> Iterator[tupl
         for serial in range(committed[0], harvested[0] + 1):
             if reach[stream].needed(serial) and (stream, serial) not in there:
                 yield stream, serial
+
+
+def away(job: JobDir, files: Files, known: Collection[str] = ()) -> int:
+    """How many archives a commit covers that are neither here nor named in `known`: they were moved away, or are on
+    another machine of the crawl. 0 where no catalogue can be read."""
+    try:
+        catalog = Catalog.open(job.state, files, readonly=True)
+    except (Damaged, UnknownVersion, OSError):
+        return 0
+    there = {(file.stream, file.serial) for file in _archives(job, files)}
+    there |= {(one.stream, one.serial) for name in known if (one := WarcName.parse(name)) is not None}
+    written = {key.removeprefix(WRITTEN): count for key, count in catalog.items(WRITTEN)}
+    written |= {key.removeprefix("streams/"): archives_of(value["warc"]) for key, value in catalog.items("streams/")}
+    return sum((int(stream), serial) not in there for stream, count in written.items() for serial in range(count))
+
+
+def archives_of(position: Sequence[int]) -> int:
+    """How many files a stream has written that is at this position."""
+    serial, offset = position
+    return serial + bool(offset)
 
 
 def shortened(job: JobDir, files: Files, reach: dict[int, Reach]) -> Iterator[Damaged]:
