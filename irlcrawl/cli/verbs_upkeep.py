@@ -111,9 +111,10 @@ def doctor(args: argparse.Namespace) -> int:
     from irlcrawl.config.toml import load
     from irlcrawl.upkeep.doctor import examine
 
-    ill = False
+    ill, config = False, load(args.config)
+    checks = examine(Path(args.directory).absolute(), config, args.dependencies, FILES_MIN, args.config is not None)
     with reader_may_leave():
-        for check in examine(Path(args.directory).absolute(), load(args.config), args.dependencies, FILES_MIN):
+        for check in checks:
             ill = ill or bool(check.advice)
             told = words.shown(check.told)
             print(f"{'look' if check.advice else 'ok':<5}{check.name:<12}{told}", flush=True)

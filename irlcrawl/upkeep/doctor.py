@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from irlcrawl.base.clock import SystemClock
-from irlcrawl.config.keys import Config
+from irlcrawl.config.checks import check_start
+from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.proxies import parse, read_logins
 from irlcrawl.terminal import words
 
 FILES_GOOD = 4096
@@ -33,8 +35,11 @@ class Check(NamedTuple):
     advice: str = ""
 
 
-def examine(directory: Path, config: Config, dependencies: tuple[str, ...], files_min: int) -> Iterator[Check]:
-    """One check after the other, of a machine and of the disk of `directory` (which need not exist yet)."""
+def examine(
+    directory: Path, config: Config, dependencies: tuple[str, ...], files_min: int, configured: bool = False
+) -> Iterator[Check]:
+    """One check after the other, of a machine and of the disk of `directory` (which need not exist yet). configured:
+    `config` is a file's, with which a crawl is to begin."""
     while not directory.exists():
         directory = directory.parent
     yield _versions(dependencies)
@@ -43,7 +48,11 @@ def examine(directory: Path, config: Config, dependencies: tuple[str, ...], file
     yield _memory()
     yield from _disk(directory, config)
     yield _shared_memory(Path(config.politeness.machine_clocks))
-    yield _dns(config)
+    if configured:
+        yield _configuration(config)
+    if names_resolved_here(config):
+        yield _dns(config)
+    yield from _proxies(config)
 
 
 def _versions(dependencies: tuple[str, ...]) -> Check:
@@ -133,6 +142,38 @@ def _shared_memory(directory: Path) -> Check:
     if directory.is_dir() and os.access(directory, os.W_OK | os.X_OK):
         return Check("shared", f"{directory} can be written: crawls on this machine keep each other's gaps")
     return Check("shared", f"{directory} cannot be written", "name another directory in politeness.machine_clocks")
+
+
+def _configuration(config: Config) -> Check:
+    """What a start checks: the files that keys name, above all."""
+    try:
+        check_start(config)
+    except ConfigError as error:
+        return Check("config", "no crawl begins with it", str(error))
+    return Check("config", "a crawl may begin with it; the files that it names can be read")
+
+
+def names_resolved_here(config: Config) -> bool:
+    """Whether there may be hosts that no proxy resolves."""
+    sites = [site.proxy for site in config.site.values() if site.proxy is not None]
+    found = [parse(text, "proxy") for text in (config.network.proxy, *sites)]
+    return any(proxy is None or not proxy.by_name for proxy in found)
+
+
+def _proxies(config: Config) -> Iterator[Check]:
+    """Whether each proxy takes connections, and our login if it is one of SOCKS5."""
+    from irlcrawl.worker.fetch.proxied import answers
+
+    try:
+        logins = read_logins(file) if (file := config.network.proxy_logins_file) else {}
+    except ConfigError:  # _configuration says it
+        logins = {}
+    texts = [config.network.proxy, *(site.proxy or "" for site in config.site.values())]
+    for proxy in dict.fromkeys(found for text in texts if (found := parse(text, "proxy")) is not None):
+        alive = asyncio.run(answers(proxy, logins.get(proxy.place, ""), config.fetch.connect_seconds))
+        told = f"{proxy} {'answers' if alive else 'does not answer, or refuses us'}"
+        advice = "is it running? its login stands in network.proxy_logins_file; its hosts would wait for it"
+        yield Check("proxy", told, "" if alive else advice)
 
 
 def _dns(config: Config) -> Check:

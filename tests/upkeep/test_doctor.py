@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from irlcrawl.config.keys import Config
+from irlcrawl.config.keys import Config, Site
 from irlcrawl.frontier.dispatch.dns import Resolver
 from irlcrawl.upkeep import doctor
+from tests.worker.fetch.loopback import Loopback
 
 
 @pytest.fixture
@@ -97,6 +98,30 @@ def test_a_resolver_that_nobody_runs_was_said_to_answer(monkeypatch: pytest.Monk
         if refused:
             silent.close()
         assert doctor._dns(config).told == "no resolver answers"
+
+
+def test_files_that_a_crawl_reads_were_not_looked_at(config: Config, tmp_path: Path) -> None:
+    """`crawl` ended with code 2 where `doctor --config` had nothing to say."""
+    config.crawl.user_agent = "Testbot/1.0 (bot@example.org)"
+    checks = {check.name: check for check in doctor.examine(tmp_path, config, (), 512, configured=True)}
+    assert not checks["config"].advice
+    config.fetch.signing_key_file = str(tmp_path / "none.key")
+    checks = {check.name: check for check in doctor.examine(tmp_path, config, (), 512, configured=True)}
+    assert "fetch.signing_key_file" in checks["config"].advice
+    assert "config" not in {check.name for check in doctor.examine(tmp_path, config, (), 512)}
+
+
+def test_a_proxy_is_asked_and_needs_no_resolver_of_ours(config: Config, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        config.network.proxy = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        config.fetch.connect_seconds = 0.2
+        checks = [check for check in doctor.examine(tmp_path, config, (), 512) if check.name in ("proxy", "DNS")]
+        assert [(check.name, bool(check.advice)) for check in checks] == [("proxy", True)], "it says nothing"
+    config.site["b.test"] = Site(proxy="")
+    with Loopback({}) as server:
+        config.network.proxy = f"http://127.0.0.1:{server.port}"
+        checks = [check for check in doctor.examine(tmp_path, config, (), 512) if check.name in ("proxy", "DNS")]
+    assert [(check.name, bool(check.advice)) for check in checks] == [("DNS", False), ("proxy", False)], "b.test"
 
 
 def test_the_disk_is_left_as_it_was(tmp_path: Path) -> None:
