@@ -217,6 +217,8 @@ class Connection(asyncio.Protocol):
             self._finish(End.NOT_HTTP, refused)
         else:
             if whole:
+                if self.tls is not None and not self.tls.ended:
+                    self.reader.faults += ("tls-end",)
                 self._finish(End.WHOLE)
             else:
                 self._finish(End.LOST, error or ConnectionError("the server left"))
