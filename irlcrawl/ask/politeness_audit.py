@@ -299,14 +299,14 @@ def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
         f"{words.plural(told['requests'], 'request')}, judged by the crawl log; gaps from the end of one (at a shared "
         "address and a site of many hosts from its start) to the start of the next"
     )
-    for clock in CLOCKS:
+    for clock in CLOCKS:  # a gap below zero is none: where no rule forbids it, requests overlap
         one = told[clock]
         if not one["gaps"]:
             yield f"{clock:<9}{one['clocks']:,} known, none was asked twice"
             continue
         gaps = words.plural(one["gaps"], "gap")
         yield (
-            f"{clock:<9}{one['clocks']:,} known, {gaps}: smallest {one['smallest_s']:.3f} s, "
+            f"{clock:<9}{one['clocks']:,} known, {gaps}: smallest {max(one['smallest_s'], 0.0):.3f} s, "
             f"median {one['median_s']:.3f} s, {one['broken']:,} shorter than the rule"
         )
         for found in one["worst"]:
@@ -315,7 +315,7 @@ def lines(told: dict[str, Any], every: bool = False) -> Iterator[str]:
                 verdict = f"BROKEN {broken}" if found["broken"] else "closest to its rule"
                 yield (
                     f"         {found['name']}: {verdict}: {found['gap_s']:.3f} s where {found['rule_s']:.3f} s were "
-                    f"due; smallest {found['smallest_s']:.3f} s, median {found['median_s']:.3f} s"
+                    f"due; smallest {max(found['smallest_s'], 0.0):.3f} s, median {found['median_s']:.3f} s"
                 )
     short = words.plural(told["broken"], "gap was", "gaps were")
     verdict = "no promise was broken" if not told["broken"] else f"{short} too short"

@@ -257,7 +257,7 @@ VERBS = {
         arguments.of_prefer, verbs_steer.prefer,
     ),
     "config": Verb(
-        "%(prog)s [JOB] [--config FILE] [-s SECTION.KEY=VALUE ...]",
+        "%(prog)s [JOB] [--config FILE] [-s SECTION.KEY=VALUE ...] [--all]",
         "explain every key of the configuration; or show the values of a crawl, and where each comes from",
         arguments.of_config, verbs_ask.config,
     ),
@@ -283,7 +283,8 @@ VERBS = {
         arguments.of_why, verbs_ask.why,
     ),
     "plan": Verb(
-        "%(prog)s [--ram R] [--disk D] [--bandwidth B] [--cores N] [--hosts N] [--pages N] [--like JOB] [--measure]",
+        "%(prog)s [--ram R] [--disk D] [--bandwidth B] [--cores N] [--hosts N] [--pages N] [--like JOB]\n"
+        "       [--config FILE] [--measure] [--json]",
         "how fast a crawl would go on a machine, and what it would need", arguments.of_plan, verbs_ask.plan,
     ),
     "get": Verb(
@@ -292,7 +293,7 @@ VERBS = {
     ),
     "export": Verb(
         "%(prog)s WHAT JOB [-o PATH] [options]",
-        "write pages, links, hosts, the graph or an index for other tools, while the crawl runs or not",
+        "write pages, links, sitemap entries, hosts, the graph, an index or WACZ; while the crawl runs or not",
         arguments.of_export, verbs_export.export,
     ),
     "generate": Verb(
@@ -339,7 +340,8 @@ VERBS = {
         arguments.of_signing_key, verbs_upkeep.signing_key,
     ),
     "takedown": Verb(
-        "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run] [--quiet]",
+        "%(prog)s JOB [URL ...] [--host H] [--site S] [--match P] [--opt-out FILE] --reason TEXT [--dry-run]\n"
+        "       [--quiet]",
         "remove stored pages from the archives of a crawl that does not run",
         arguments.of_takedown, verbs_upkeep.takedown,
     ),

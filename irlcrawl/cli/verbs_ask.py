@@ -123,6 +123,9 @@ def parameters(args: argparse.Namespace) -> int:
     with reader_may_leave():
         for one in found:
             print(words.printable(one.site), words.printable(one.parameter), one.pages, sep="\t")
+    if not found:
+        pages = words.plural(args.pages, "page")
+        print(f"none: no parameter is known by {pages} or more to change nothing (--pages)", file=sys.stderr)
     if not args.write:
         return ExitCode.DONE
     names: dict[str, list[str]] = {}

@@ -268,12 +268,18 @@ def _tell_end(job: JobDir, code: ExitCode, name: str, config: Config) -> None:
     elif code == ExitCode.SIZE_LIMIT:
         print(f"go on:     {command('resume', name)} {_bound(config, record)} MORE")
     elif code == ExitCode.NOTHING_HAD:
-        answered = sum(status_record.errors_by_reason(record).values()) > (record["failed"] or 0)  # with errors
-        again = command("retry", name, *(("--status", "errors") if answered else ()))
-        print(f"go on:     {again}; {command('resume', name)}")
+        print(f"go on:     {command('retry', name, *what_to_retry(record))}; {command('resume', name)}")
     print(words.shown(f"archives:  {job.warcs}"))
     commands = ("urls", name, "--status", "errors"), ("get", name, "URL"), ("inspect", name)
     print(f"look at:   {';  '.join(command(*parts) for parts in commands)}")
+
+
+def what_to_retry(record: dict[str, Any]) -> tuple[str, ...]:
+    """Options of `retry` for a crawl that had no page: those that name the most of what it did not have."""
+    errors, excluded = status_record.errors_by_reason(record), record["excluded_by_reason"] or {}
+    if not errors and excluded:
+        return "--reason", max(excluded, key=lambda reason: excluded[reason])
+    return ("--status", "errors") if sum(errors.values()) > (record["failed"] or 0) else ()
 
 
 def _bound(config: Config, record: dict[str, Any]) -> str:

@@ -154,7 +154,7 @@ def _pause(config: Config, arguments: list[str]) -> list[str]:
     return ["nothing is requested of it; its URLs wait, and so does the crawl's end"]
 
 
-def _unpause(config: Config, arguments: list[str]) -> None:
+def _unpause(config: Config, arguments: list[str]) -> list[str]:
     for name in arguments or [ALL]:
         if name == ALL:
             config.crawl.pause = False
@@ -162,6 +162,8 @@ def _unpause(config: Config, arguments: list[str]) -> None:
             _lift(config, site_name(name, ""), "pause")
         else:
             raise ConfigError(f"{name}: is not paused")
+    paused = [name for name, site in config.site.items() if site.pause]
+    return [f"still paused: {', '.join(paused)} (unpause takes their names, too)"] if paused and not arguments else []
 
 
 def _lift(config: Config, name: str, key: str) -> None:

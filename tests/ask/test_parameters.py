@@ -66,7 +66,8 @@ def test_the_verb_tells_them_and_links_lead_to_one_page_from_then_on(
     save_config(crawl)
     job = str(crawl.path)
     assert main.main(["parameters", job, "--pages", "4"]) == ExitCode.DONE
-    assert capsys.readouterr().out == ""
+    out, err = capsys.readouterr()
+    assert not out and err.startswith("none: no parameter is known by 4 pages or more")
     assert main.main(["parameters", job, "--pages", "3", "--write"]) == ExitCode.DONE
     assert "a.test\tref\t3" in capsys.readouterr().out
     assert load_stored(JobDir(crawl.path).config_file).site["a.test"].parameters == ["ref"]

@@ -4,6 +4,7 @@ comes of it: crawl/test_returns.py."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from drum import Files
 from drum.segment import Segment
@@ -13,8 +14,10 @@ import pytest
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.cli import hand_in
+from irlcrawl.cli.verbs_crawl import what_to_retry
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.returns import BUSY, STALE, TAKEN
+from irlcrawl.crawl.status import complete
 from tests.cli.conftest import Run, tree
 from tests.crawl.test_control import serving
 from tests.crawl.test_returns import FAILED, failing
@@ -71,6 +74,19 @@ def test_retry_of_errors_puts_back_what_urls_lists_as_errors(ended: Crawl, run: 
     assert "404\thttp_error" in errors and "-2\ttls" in errors
     assert run("retry", job, "--status", "errors", "--dry-run")[1] == errors
     assert run("retry", job, "--status", "errors")[1].startswith(f"put back {len(errors.splitlines())} URLs: ")
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"failed": 2, "failed_by_reason": {"tls": 2}}, ()),
+        ({"failed": 1, "failed_by_reason": {"tls": 1}, "fetched_by_reason": {"http_error": 3}}, ("--status", "errors")),
+        ({"excluded_by_reason": {"robots": 3, "blocked": 1}}, ("--reason", "robots")),
+    ],
+)
+def test_a_crawl_without_a_page_names_what_to_put_back(counts: dict[str, Any], words: tuple[str, ...]) -> None:
+    """Where all was excluded it named `retry`, which puts back what failed: nothing."""
+    assert what_to_retry(complete({"state": "done", "source": "commit", **counts})) == words
 
 
 @pytest.mark.parametrize(

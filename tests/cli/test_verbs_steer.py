@@ -109,6 +109,13 @@ def test_resume_of_a_paused_crawl_that_ran_was_refused_as_a_change_of_crawl_paus
     assert [(one["verb"], one["by"]) for one in asked] == [("unpause", journal.user_name())] * 2
 
 
+def test_unpause_of_all_did_not_say_that_a_host_is_still_paused(ended: Crawl, run: Run) -> None:
+    run("pause", ended.path, "a.test")
+    run("pause", ended.path)
+    assert "still paused: a.test (unpause takes their names, too)" in run("unpause", ended.path)[1]
+    assert "still paused" not in run("unpause", ended.path, "a.test")[1]
+
+
 def take_steer(asked: list[dict[str, Any]]) -> Any:
     def steer(request: dict[str, Any]) -> dict[str, Any]:
         asked.append(request)

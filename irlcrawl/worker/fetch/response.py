@@ -48,8 +48,8 @@ class ResponseReader:
 
     `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to begin().
     `over`: there was more, which is not read; `unwanted`: because the page is not wanted, as its header says.
-    `faults`: what is wrong with the response (repair.py), `chunk-lf`, `length-beside-chunks`, and `tls-end`: only the end
-    of the connection ended the body, and TLS did not say that it was the end (RFC 8446 6.1).
+    `faults`: what is wrong with the response (repair.py), `chunk-lf`, `length-beside-chunks`, and `tls-end`: the body
+    ends with the connection, and TLS did not say that it was the end (RFC 8446 6.1).
     """
 
     def __init__(self, header_bytes_max: int) -> None:
