@@ -104,8 +104,10 @@ RETURN = {**LINK, "cls": "u1", "reason": "u1", "status": "i2"}
 """A URL that is put back, and what its last word was: Class, Reason and the status in the crawl log."""
 
 SIGNAL = {**LINK, "at": "f8", "now": "u1"}
-"""A word that a page changed at `at` (unix seconds), by a sitemap or a feed; now 1: by the operator, and it is visited
-whatever is known of it."""
+"""A word that a page changed at `at` (unix seconds), by a sitemap or a feed; now ORDERED: by the operator, and it is
+visited whatever is known of it; now EARLIER: it was fetched at `at`, before pages were visited again, and is to be one
+of them."""
+ORDERED, EARLIER = 1, 2
 
 PAIR = {"key": "u8", "site": "u8", "from": "u8"}
 """A link between two different sites: key = pair_key(from, to), site = the key of the site linked to, from = of the

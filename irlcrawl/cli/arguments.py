@@ -206,6 +206,11 @@ def of_revisit(parser: argparse.ArgumentParser) -> None:
         "--match", metavar="P", action="append", default=[],
         help="also pages in whose URL this pattern (RE2) is found; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--earlier", action="store_true",
+        help="instead, make pages of the URLs that were fetched while revisit.enabled was false; each is visited again "
+        "when it is due. Without URL, HOST and --match: of all",
+    )  # fmt: skip
 
 
 def of_set(parser: argparse.ArgumentParser) -> None:

@@ -224,7 +224,7 @@ VERBS = {
         arguments.of_retry, verbs_steer.retry,
     ),
     "revisit": Verb(
-        "%(prog)s JOB [URL|HOST ...] [--match P ...]",
+        "%(prog)s JOB [URL|HOST ...] [--match P ...] [--earlier]",
         "visit pages again now, with revisit.enabled; also while the crawl runs", arguments.of_revisit,
         verbs_steer.revisit,
     ),

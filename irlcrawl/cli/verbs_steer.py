@@ -15,7 +15,7 @@ from irlcrawl.base.job import JobDir, command
 from irlcrawl.cli.filters import host_named
 from irlcrawl.cli.hand_in import hand_in, hand_in_seeds, tell_handed_in
 from irlcrawl.cli.steer import steer
-from irlcrawl.config.keys import ConfigError
+from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.config.toml import load_stored
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import bar_for, beside_output, reader_may_leave, unheard
@@ -23,6 +23,7 @@ from irlcrawl.terminal.progress import bar_for, beside_output, reader_may_leave,
 if TYPE_CHECKING:
     from drum import Catalog, Files
 
+    from irlcrawl.crawl.orders import Order
     from irlcrawl.crawl.returns import Drawing, Selection
 
 Counts: TypeAlias = Counter[tuple[str, str]]
@@ -107,17 +108,43 @@ def retry(args: argparse.Namespace) -> int:
 
 
 def revisit(args: argparse.Namespace) -> int:
-    """Order visits to pages: of the running crawl, or for the next start."""
-    from irlcrawl.base.url import SeedError, seed_url
-    from irlcrawl.crawl.orders import Order
-
+    """Order visits to pages, or make pages of what was fetched earlier: of the running crawl, or for the next start."""
     job = JobDir(args.job).require()
     job.check_usable()
     config = load_stored(job.config_file)
     if not config.revisit.enabled:
         raise ConfigError(f"revisit.enabled is false; to switch it on: {command('set', args.job)} revisit.enabled=true")
-    if not args.what and not args.match:
-        raise ConfigError("revisit takes URLs, hosts, or --match")
+    if not args.what and not args.match and not args.earlier:
+        raise ConfigError("revisit takes URLs, hosts, --match or --earlier")
+    order, make = _order(args), _earlier if args.earlier else _orders
+    count, told = 0, ""
+
+    def made(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
+        nonlocal count, told
+        count = make(job, config, catalog, order, path_of)
+        urls, pages = words.plural(count, "URL"), words.plural(count, "page")
+        told = f"made pages of {urls} that were fetched earlier" if args.earlier else f"ordered visits to {pages}"
+        return told if count else None
+
+    earlier = ["--earlier"] if args.earlier else []
+    asked = [*args.what, *(f"--match={pattern}" for pattern in args.match), *earlier]
+    running = hand_in(job, "revisit", asked, made)
+    with unheard(sys.stdout):
+        if count:
+            print(told)
+            print("the crawl begins within seconds" if running else f"go on:     {command('resume', args.job)}")
+        elif args.earlier:
+            print("none of these is a URL that was fetched well and is no page")
+        else:
+            print("no page between two visits is one of these")
+    return ExitCode.DONE
+
+
+def _order(args: argparse.Namespace) -> Order:
+    """ConfigError for a URL that is none."""
+    from irlcrawl.base.url import SeedError, seed_url
+    from irlcrawl.crawl.orders import Order
+
     urls, hosts = [], []
     for asked in args.what:
         if "/" in asked:
@@ -127,32 +154,39 @@ def revisit(args: argparse.Namespace) -> int:
                 raise ConfigError(f"{asked[:200]!r}: {error}") from error
         elif (name := host_named(asked)) is not None:
             hosts.append(name.encode())
-    order = Order(tuple(urls), tuple(hosts), tuple(args.match))
-    ordered = 0
+    return Order(tuple(urls), tuple(hosts), tuple(args.match))
 
-    def make(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
-        from drum import Files
-        from drum.sectors import Sectors
 
-        from irlcrawl.ask.outcomes import entries_of
-        from irlcrawl.ask.shown_state import shown_waiting
-        from irlcrawl.crawl.orders import next_number, write
+def _orders(job: JobDir, config: Config, catalog: Catalog, order: Order, path_of: Callable[[int], str]) -> int:
+    """A harvest of orders for pages; how many."""
+    from drum import Files
+    from drum.sectors import Sectors
 
-        nonlocal ordered
-        number = next_number(job, catalog, Sectors())
-        with shown_waiting(job, bar_for) as files:
-            rows = order.rows(job, config, lambda url: entries_of(job, url, bar_for, files), files)
-            ordered = write(Files(), path_of(number), number, rows)
-        return f"ordered visits to {words.plural(ordered, 'page')}" if ordered else None
+    from irlcrawl.ask.outcomes import entries_of
+    from irlcrawl.ask.shown_state import shown_waiting
+    from irlcrawl.crawl.orders import next_number
+    from irlcrawl.crawl.returns import write
 
-    running = hand_in(job, "revisit", [*args.what, *(f"--match={pattern}" for pattern in args.match)], make)
-    with unheard(sys.stdout):
-        if not ordered:
-            print("no page between two visits is one of these")
-        else:
-            print(f"ordered visits to {words.plural(ordered, 'page')}")
-            print("the crawl begins within seconds" if running else f"go on:     {command('resume', args.job)}")
-    return ExitCode.DONE
+    number = next_number(job, catalog, Sectors())
+    with shown_waiting(job, bar_for) as files:
+        rows = order.rows(job, config, lambda url: entries_of(job, url, bar_for, files), files)
+        return write(Files(), path_of(number), number, rows, "signals")
+
+
+def _earlier(job: JobDir, config: Config, catalog: Catalog, order: Order, path_of: Callable[[int], str]) -> int:
+    """A harvest of URLs that were fetched earlier and are to be pages; how many."""
+    from drum import Files
+    from drum.sectors import Sectors
+
+    from irlcrawl.crawl import earlier
+    from irlcrawl.crawl.orders import next_number
+    from irlcrawl.crawl.returns import write
+    from irlcrawl.worker.archive.shown_log import shown_reads
+
+    number = next_number(job, catalog, Sectors())
+    with shown_reads(job, bar_for, times=2) as files:
+        rows = earlier.rows(job, catalog, config, order, files)
+        return write(Files(), path_of(number), number, rows, "signals")
 
 
 def _drawing(job: JobDir, selection: Selection, files: Files) -> Drawing | None:

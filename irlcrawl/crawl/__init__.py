@@ -18,6 +18,7 @@ seeding.py           writing seeds as a harvest
 lists.py             lists of URLs that are out (irlcrawl/rounds), and their way back
 returns.py           URLs that are put back: choosing them, and writing them as a harvest
 orders.py            pages that the operator wants visited now
+earlier.py           URLs that were fetched before pages were visited again, and are to be pages
 steering.py          verbs that change how a crawl goes on
 means.py             what a configuration points to, checked before it is taken
 journal.py           who steered it, and when

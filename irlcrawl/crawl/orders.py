@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from drum import Batch, Catalog, Files, SegmentWriter
+from drum import Batch, Catalog, Files
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
 from irlcrawl.base.pattern import compiled
 from irlcrawl.base.reasons import Reason
-from irlcrawl.base.rows import LINK, SIGNAL, Change
+from irlcrawl.base.rows import LINK, ORDERED, SIGNAL, Change
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.frontier.state.known_pages import known_page
 from irlcrawl.frontier.state.view import Reading
@@ -31,7 +31,6 @@ from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.crawl_log import LogEntry, carried_of
 from irlcrawl.worker.harvest.builder import Rows
 from irlcrawl.worker.harvest.context import Context
-from irlcrawl.worker.harvest.sections import write_sections
 
 History = Callable[[bytes], Iterable[LogEntry]]
 """Of a URL in stored form its lines in the crawl log, oldest first."""
@@ -59,9 +58,10 @@ class Order:
             yield _now(self._named(reading, config, history))
         if not self.hosts and not self.patterns:
             return
-        chosen = self._chooses()
+        chosen, named = self.chooses(), frozenset(self.urls)
         for batch in reading.pages.scan():
-            mask = np.fromiter(map(chosen, batch["url"].tolist()), np.bool_, batch.rows)
+            urls = batch["url"].tolist()
+            mask = np.fromiter((url not in named and chosen(url) for url in urls), np.bool_, batch.rows)
             if mask.any():
                 yield _now(batch.filter(mask).select(LINK))
 
@@ -83,18 +83,15 @@ class Order:
         rows.pack()
         return rows.batches[0]
 
-    def _chooses(self) -> Callable[[bytes], bool]:
+    def chooses(self) -> Callable[[bytes], bool]:
+        """Whether a host or a pattern is one of a URL's. ConfigError for a pattern that is none."""
         try:
             patterns = [compiled(pattern) for pattern in self.patterns]
         except ValueError as error:
             raise ConfigError(f"--match takes an RE2 pattern: {error}") from error
 
-        named = frozenset(self.urls)
-
         def chosen(url: bytes) -> bool:
-            return url not in named and (
-                any(log_parts.is_within(url, host) for host in self.hosts) or any(p.search(url) for p in patterns)
-            )
+            return any(log_parts.is_within(url, host) for host in self.hosts) or any(p.search(url) for p in patterns)
 
         return chosen
 
@@ -102,7 +99,7 @@ class Order:
 def _no_page(entry: LogEntry) -> str:
     """Why a URL whose first response was this one is no page."""
     if entry.reason == "ok":
-        return "it was fetched while revisit.enabled was false"
+        return "it was fetched while revisit.enabled was false; --earlier makes such URLs pages"
     return f"it ended as {entry.reason.replace('_', ' ')} ({entry.status}); irlcrawl retry asks for such URLs again"
 
 
@@ -122,21 +119,10 @@ def _left(lines: list[LogEntry]) -> str:
 
 
 def _now(rows: Batch) -> Batch:
-    return rows.with_(at=np.zeros(rows.rows), now=np.ones(rows.rows, np.uint8)).select(SIGNAL)
+    return rows.with_(at=np.zeros(rows.rows), now=np.full(rows.rows, ORDERED, np.uint8)).select(SIGNAL)
 
 
 def next_number(job: JobDir, catalog: Catalog, files: Files) -> int:
     """Of the next harvest of the seeds' stream, behind those that wait for their turn."""
     first: int = catalog.get(f"streams/{SEEDS_STREAM}", {"next": 0})["next"]
     return first + len(list(harvests_from(set(files.listdir(job.state)), SEEDS_STREAM, first)))
-
-
-def write(files: Files, path: str, number: int, rows: Iterator[Batch]) -> int:
-    """The harvest `number` of the seeds' stream as the file `path`, with these SIGNAL rows, in memory at once; their
-    number. No file if there are none. OSError, and what `rows` raises."""
-    parts = list(rows)
-    if not parts:
-        return 0
-    with SegmentWriter(files, path) as writer:
-        write_sections(writer, SEEDS_STREAM, number, {"signals": parts})
-    return sum(part.rows for part in parts)

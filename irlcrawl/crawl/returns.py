@@ -176,15 +176,23 @@ class Drawing:
                     yield name_key(url), NOT_YET
 
 
-def write(files: Files, path: str, number: int, rows: Iterator[Batch]) -> bool:
-    """The harvest `number` of the seeds' stream as the file `path`, with these RETURN rows; False, and no file, if
-    there are none. OSError, and what `rows` raises."""
+def write(files: Files, path: str, number: int, rows: Iterator[Batch], section: str = "returns") -> int:
+    """The harvest `number` of the seeds' stream as the file `path`, with these rows in one of its sections: RETURN, or
+    SIGNAL; how many they were. No file if there are none. OSError, and what `rows` raises."""
     first = next(rows, None)
     if first is None:
-        return False
+        return 0
+    count = 0
+
+    def counted() -> Iterator[Batch]:
+        nonlocal count
+        for batch in chain([first], rows):
+            count += batch.rows
+            yield batch
+
     with SegmentWriter(files, path) as writer:
-        write_sections(writer, SEEDS_STREAM, number, {"returns": chain([first], rows)})
-    return True
+        write_sections(writer, SEEDS_STREAM, number, {section: counted()})
+    return count
 
 
 def number_of(files: Files, path: str) -> int:

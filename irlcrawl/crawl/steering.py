@@ -112,10 +112,12 @@ def steer_at_rest(job: JobDir, verb: str, arguments: Sequence[str], now: float) 
 # -- the verbs: each changes a Config, and returns what a person should know besides ----------------------------------
 
 
-def _set(config: Config, arguments: list[str]) -> None:
-    changed = load(None, arguments, base=config)
+def _set(config: Config, arguments: list[str]) -> list[str]:
+    changed, before = load(None, arguments, base=config), config.revisit.enabled
     for name, value in vars(changed).items():
         setattr(config, name, value)
+    earlier = "pages that were fetched before are not among them; irlcrawl revisit JOB --earlier makes them so"
+    return [earlier] if config.revisit.enabled and not before else []
 
 
 def _block(config: Config, arguments: list[str]) -> list[str]:

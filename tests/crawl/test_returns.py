@@ -385,7 +385,7 @@ class Failing(Player):
         expected = {url for url, told in self.lines().items() if told[-1] in ("failed", "excluded")} - wait
         drawing = drawn(self.job.path, Selection(statuses=("failed", "excluded")))
         name = harvest_name(0, drawing.number)
-        assert write(Files(), str(self.job.state / name), drawing.number, drawing.rows(self.config)) == bool(expected)
+        assert write(Files(), str(self.job.state / name), drawing.number, drawing.rows(self.config)) == len(expected)
         assert sum(drawing.counts.values()) == len(expected)
         if expected:
             self.inbox.append(name)

@@ -6,6 +6,8 @@ put to rest, or is taken out, a few bytes of it become pending here (OP_KNOWN). 
 or an order (OP_NOW), meets them in the next pass: if the page rests, and its visit is worth the price, it is *called*:
 the signal's own row goes on, with what the drum knows of the page, and the row in the queue is left behind, as dead.
 
+A URL that was fetched before pages were visited again (OP_EARLIER) is taken in as a page if the drum never knew it.
+
 What the drum does not have, a visit that was called does without: it asks for the whole page, and compares its text
 alone.
 """
@@ -44,8 +46,9 @@ PENDING = {"key": "u8", **KNOWN, "host": "u8", "found": "u1"}
 has `visits` 0, and no other column but its key."""
 WANTED = {"after": "u4", "factor": "f4", "told": "u1", "prior": "u1", "least": "u4"}
 """Beside LINK, of a signal: the unix second at which the page changed; its importance times the chance that the signal
-is right; the codes of its host (rows.PAGE); the least seconds between two visits."""
-OP_KNOWN, OP_SIGNAL, OP_NOW = range(3)
+is right; the codes of its host (rows.PAGE); the least seconds between two visits. Of an earlier fetch `after` is the
+unix second of it, and all else 0."""
+OP_KNOWN, OP_SIGNAL, OP_NOW, OP_EARLIER = range(4)
 
 
 class KnownPage(NamedTuple):
@@ -65,7 +68,8 @@ def known_page(drum: Repository, key: int) -> KnownPage | None:
     waiting = {OP_NOW: False, OP_SIGNAL: False}
     for op, rows in drum.waiting_of(key):
         if op != OP_KNOWN:
-            waiting[op] = True
+            if op in waiting:
+                waiting[op] = True
             continue
         label = int(rows["due"][-1])
         for row in np.flatnonzero(rows["visits"] > 0).tolist():
@@ -73,11 +77,26 @@ def known_page(drum: Repository, key: int) -> KnownPage | None:
     return KnownPage(label, bool(marks & SHUT), waiting[OP_NOW], waiting[OP_SIGNAL]) if known else None
 
 
+class EverKnown:
+    """Which keys the drum knows as pages, or knew. 8 bytes for each row that waits."""
+
+    def __init__(self, drum: Repository) -> None:
+        self._drum = drum
+        waiting = [rows["key"][rows["visits"] > 0] for rows in drum.waiting(OP_KNOWN)]
+        self._waiting = np.unique(np.concatenate([np.empty(0, np.uint64), *waiting]))
+
+    def __call__(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        found, values = self._drum.lookup(keys)
+        known: NDArray[np.bool_] = (found & (values["visits"] > 0)) | np.isin(keys, self._waiting)
+        return known
+
+
 class KnownKernel:
     """Brings what is stored up to date, then calls pages (shapes: drum.kernels.Kernel).
 
     Emitted: of OP_KNOWN the first row of a page that was visited after a signal (`scored`), and whether the signal was
-    `right`; of OP_SIGNAL and OP_NOW the first of a page that is called, with KNOWN's columns and where its row was.
+    `right`; of OP_SIGNAL and OP_NOW the first of a page that is called, with KNOWN's columns and where its row was; of
+    OP_EARLIER the first of what never was a page (`earlier`).
     """
 
     def __init__(self, known: bool, wanted: bool, price: float, prior: float, now: float) -> None:
@@ -97,14 +116,16 @@ class KnownKernel:
             rows = np.flatnonzero(op == OP_KNOWN)
             scored[rows], right[rows] = self._learn(values, items.take(rows), group[rows])
             write[group[rows]] = True
-        called = np.zeros(items.rows, np.bool_)
+        called, earlier = np.zeros(items.rows, np.bool_), np.zeros(items.rows, np.bool_)
         if self._wanted:
-            rows = np.flatnonzero(op != OP_KNOWN)
+            rows = np.flatnonzero((op == OP_SIGNAL) | (op == OP_NOW))
             called[rows] = self._call(values, items.take(rows), group[rows], op[rows] == OP_NOW, write)
+            rows = np.flatnonzero((op == OP_EARLIER) & (values["visits"][group] == 0))
+            earlier[rows[np.unique(group[rows], return_index=True)[1]]] = True
         columns = {f"page_{name}": values[name][group] for name in KNOWN}
-        columns |= {"scored": scored, "right": right}
+        columns |= {"scored": scored, "right": right, "earlier": earlier}
         values["due"][group[called]] = 0
-        return Result(values=Batch(values), write=write, emit=scored | called, columns=columns)
+        return Result(values=Batch(values), write=write, emit=scored | called | earlier, columns=columns)
 
     def _learn(
         self, values: dict[str, NDArray[Any]], items: Batch, group: NDArray[np.int64]
@@ -170,6 +191,16 @@ def pending_of(
 def taken_out(keys: NDArray[np.uint64]) -> Batch:
     """PENDING rows of pages that were taken out of their rest."""
     return Batch.zeros(PENDING, len(keys)).with_(key=keys)
+
+
+def earlier_rows(rows: Batch, prior: int) -> Batch:
+    """LINK and PAGE rows of emitted earlier fetches: nothing is known of them but when they were. prior: code of the
+    rate of pages of which nothing is known."""
+    blank, count = Batch.zeros(PAGE, rows.rows), rows.rows
+    return rows.select(LINK).with_(**{
+        **blank.columns, "visits": np.ones(count, np.uint16), "visited": rows["after"], "weight": weight_codes(rows),
+        "prior": np.full(count, prior, np.uint8),
+    })  # fmt: skip
 
 
 def called_rows(rows: Batch) -> Batch:

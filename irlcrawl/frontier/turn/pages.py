@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irlcrawl.base.reasons import DENIED, Class, Reason
-from irlcrawl.base.rows import LINK, Change, with_pages
+from irlcrawl.base.rows import EARLIER, LINK, ORDERED, Change, with_pages
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.calendar import Calendar
 from irlcrawl.frontier.state.crawl_state import EARLY_ROWS, CrawlState
 from irlcrawl.frontier.state.hosts import learnt_of
 from irlcrawl.frontier.state.known_pages import (
+    OP_EARLIER,
     OP_KNOWN,
     OP_NOW,
     OP_SIGNAL,
@@ -31,6 +32,7 @@ from irlcrawl.frontier.state.known_pages import (
     WANTED,
     KnownKernel,
     called_rows,
+    earlier_rows,
     pending_of,
     taken_out,
 )
@@ -244,19 +246,22 @@ class TurnPages:
     # -- signals -------------------------------------------------------------------------------------------------------
 
     def signals(self, rows: Batch, pend: Callable[[Batch], None]) -> None:
-        """Take in SIGNAL rows of a harvest: orders go to the drum `pages`, the others to their hosts first
-        (pend(SIGNAL rows)), that say whether they are believed."""
+        """Take in SIGNAL rows of a harvest: orders and earlier fetches go to the drum `pages`, the others to their
+        hosts first (pend(SIGNAL rows)), that say whether they are believed."""
         if not self.enabled or not rows.rows:
             return
-        now = rows["now"] > 0
-        if now.any():
-            orders = rows.filter(now).select(LINK)
-            none = Batch.zeros(WANTED, orders.rows)
-            self._state.known.pend_batch(orders.with_(**none.columns), OP_NOW)
-            self._state.count("visits_ordered", orders.rows)
-        if not now.all():
-            pend(rows.filter(~now))
-            self._state.count("signals", int((~now).sum()))
+        known = self._state.known
+        for kind, op in ((ORDERED, OP_NOW), (EARLIER, OP_EARLIER)):
+            of_kind = rows.filter(rows["now"] == kind)
+            wanted = of_kind.select(LINK).with_(**Batch.zeros(WANTED, of_kind.rows).columns)
+            if op == OP_EARLIER:
+                wanted = wanted.with_(after=of_kind["at"].astype(np.uint32))
+            known.pend_batch(wanted, op)
+            self._state.count("visits_ordered", of_kind.rows * (op == OP_NOW))
+        said = rows.filter(rows["now"] == 0)
+        if said.rows:
+            pend(said)
+            self._state.count("signals", said.rows)
 
     def judged(self, rows: Batch) -> None:
         """Signals (SIGNAL) with their hosts' records: on to the drum `pages`; nowhere if visits are switched off."""
@@ -272,10 +277,11 @@ class TurnPages:
 
     @property
     def wants_pass(self) -> bool:
-        """Whether signals or orders wait for the drum `pages`, or very much else, or much in very small pieces."""
+        """Whether signals, orders or earlier fetches wait for the drum `pages`, or very much else, or much in very
+        small pieces."""
         known = self._state.known
         waiting = known.pending_by_op()
-        if any(waiting.get(op) for op in (OP_NOW, OP_SIGNAL)):
+        if any(waiting.get(op) for op in (OP_NOW, OP_SIGNAL, OP_EARLIER)):
             return True
         parts = KNOWN_PARTS + known.rows // KNOWN_ROWS
         return waiting.get(OP_KNOWN, 0) > known.rows + KNOWN_ROWS or known.pending_parts > parts
@@ -296,15 +302,27 @@ class TurnPages:
                     learnt_of(rows["host"], right=right.astype(np.float64), wrong=(~right).astype(np.float64))
                 )
                 return
+            self._take_in(rows.filter(rows["earlier"]))
+            rows = rows.filter(~rows["earlier"])
             shut = (rows["page_marks"] & SHUT) != 0
             state.pages.called(writer, edits, rows, shut, rows["page_due"])
             state.count("visits_called", rows.rows)
             pend(called_rows(rows))
 
-        wanted = bool(waiting.get(OP_SIGNAL) or waiting.get(OP_NOW))
+        wanted = any(waiting.get(op) for op in (OP_SIGNAL, OP_NOW, OP_EARLIER))
         kernel = KnownKernel(OP_KNOWN in waiting, wanted, self.again.price, self.again.rate, now)
         stats = state.known.merge(kernel, writer=writer(), edits=edits, emit=emit, buckets=[bucket])
         return stats.rows
+
+    def _take_in(self, rows: Batch) -> None:
+        """URLs that were fetched well before pages were visited again become pages: they rest as if nothing else were
+        known of them. They were counted as fetched, and are so no more."""
+        if not rows.rows:
+            return
+        pages = earlier_rows(rows, int(rate_code(np.array([self.again.rate]))[0]))
+        self._away(pages, self.again.due_at(pages, np.full(pages.rows, self.again.price)), False)
+        self._state.ledger.fetched -= pages.rows
+        self._state.count("pages_taken_in", pages.rows)
 
     # -- before visits -------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,11 @@ class Known(NamedTuple):
         return sha1[:DIGEST_BYTES] == self.digest.to_bytes(DIGEST_BYTES, "big") and sha1[DIGEST_BYTES:] == rest
 
     @property
+    def unknown(self) -> bool:
+        """Whether nothing is known of what it was: it was fetched before pages were visited again."""
+        return self.visits == 1 and not (self.digest or self.content)
+
+    @property
     def etag(self) -> bytes:
         return self.validators[REST_BYTES:]
 

@@ -31,12 +31,12 @@ NEW_LINKS_MAX = 0xFFFF
 MODIFIED_MAX = 0xFFFFFFFF
 GONE = frozenset((404, 410))
 UNCHANGED = frozenset((Change.NOT_MODIFIED, Change.SAME))
-SILENT = UNCHANGED | {Change.NEAR, Change.GONE, Change.ERROR}
-"""A visit that found this brings no yield: it would ruin the budget of a site that is as it was."""
+WITHOUT_YIELD = UNCHANGED | {Change.NEAR, Change.GONE, Change.ERROR, Change.FIRST}
+"""A later visit that found this brings no yield: it would ruin the budget of a site that is as it was."""
 _KEPT_BY_304 = ~(PageFlag.ALWAYS | PageFlag.GONE_ONCE | PageFlag.DENIED)
 WORDS = {
-    Change.NOT_MODIFIED: "none", Change.SAME: "same", Change.NEAR: "near", Change.YES: "yes", Change.GONE: "gone",
-    Change.ERROR: "error",
+    Change.FIRST: "unknown", Change.NOT_MODIFIED: "none", Change.SAME: "same", Change.NEAR: "near", Change.YES: "yes",
+    Change.GONE: "gone", Change.ERROR: "error",
 }  # fmt: skip
 """As the crawl log says it."""
 
@@ -54,6 +54,8 @@ def change_of(unit: Unit, exchange: Exchange, sha1: bytes) -> Change:
         return Change.GONE
     if _says_nothing(unit) or exchange.truncated in ("time", "disconnect"):
         return Change.ERROR
+    if known.unknown:
+        return Change.FIRST
     if known.holds(sha1) and known.content == (_target(exchange) or known.content):
         return Change.SAME
     return Change.YES

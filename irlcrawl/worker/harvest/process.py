@@ -123,7 +123,7 @@ def _again(unit: Unit, exchange: Exchange, context: Context, found: UnitRows, sh
         yield from _read(unit, exchange, context, found)
         if change is Change.YES:
             change = again.decided(unit, exchange, change, found.wording)
-        if change not in again.SILENT and unit.carried.source != Source.REQUISITE:
+        if change not in again.WITHOUT_YIELD and unit.carried.source != Source.REQUISITE:
             found.site = context.names(unit.url)[0]
     return change
 

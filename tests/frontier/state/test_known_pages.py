@@ -15,20 +15,24 @@ from irlcrawl.base.rows import LINK
 from irlcrawl.frontier.state.known_pages import (
     HELD,
     KNOWN,
+    OP_EARLIER,
     OP_KNOWN,
     OP_NOW,
     OP_SIGNAL,
     PENDING,
     SIGNALLED,
     WANTED,
+    EverKnown,
     KnownKernel,
     known_page,
 )
 
 PRICE = 1.0
-REST, TAKE, SIGNAL, NOW, PASS = range(5)
+REST, TAKE, SIGNAL, NOW, PASS, FETCHED = range(6)
 STEPS = st.lists(
-    st.tuples(st.sampled_from([REST, TAKE, SIGNAL, NOW, PASS]), st.integers(0, 3), st.integers(0, 2), st.booleans()),
+    st.tuples(
+        st.sampled_from([REST, TAKE, SIGNAL, NOW, PASS, FETCHED]), st.integers(0, 3), st.integers(0, 2), st.booleans()
+    ),
     max_size=40,
 )
 
@@ -64,8 +68,11 @@ def test_pages_are_called_as_one_after_the_other_would_be(tmp_path_factory, step
                 asked = {one[0] for one in waiting if one[1] == known}
                 was = bool(model.visits) or any(one[0] == REST for one in told)
                 assert known_page(drum, known) == ((label, False, NOW in asked, SIGNAL in asked) if was else None)
-            called, scored = passed(drum, files, directory, number := number + 1)
+                assert EverKnown(drum)(np.array([known], np.uint64))[0] == was
+            called, scored, earlier = passed(drum, files, directory, number := number + 1)
             assert (sorted(called), sorted(scored)) == tuple(map(sorted, by_model(models, waiting)))
+            fetched = {one[1] for one in waiting if one[0] == FETCHED}
+            assert sorted(earlier) == sorted(key for key in fetched if not models[key].visits), "what was never a page"
             for known, model in models.items():
                 found, values = drum.lookup(np.array([known], np.uint64))
                 assert found[0] or model.visits == 0
@@ -89,17 +96,20 @@ def test_pages_are_called_as_one_after_the_other_would_be(tmp_path_factory, step
                     after=np.array([max(time - 3 * extra, 1)], np.uint32),
                     factor=np.array([1e6 if flag else 0.0], np.float32), told=np.array([200], np.uint8),
                 )  # fmt: skip
-            drum.pend_batch(row, OP_SIGNAL if what == SIGNAL else OP_NOW)
+            drum.pend_batch(row, {SIGNAL: OP_SIGNAL, NOW: OP_NOW, FETCHED: OP_EARLIER}[what])
     catalog.close()
 
 
-def passed(drum: Repository, files: Files, directory: Path, number: int) -> tuple[list[int], list[tuple[int, bool]]]:
-    called: list[int] = []
+def passed(
+    drum: Repository, files: Files, directory: Path, number: int
+) -> tuple[list[int], list[tuple[int, bool]], list[int]]:
+    called, earlier = list[int](), list[int]()
     scored: list[tuple[int, bool]] = []
 
     def emit(_: object, rows: Batch) -> None:
         if "url" in rows:
-            called.extend(rows["key"].tolist())
+            called.extend(rows["key"][~rows["earlier"]].tolist())
+            earlier.extend(rows["key"][rows["earlier"]].tolist())
         else:
             scored.extend(zip(rows["key"].tolist(), rows["right"].tolist(), strict=True))
 
@@ -108,7 +118,7 @@ def passed(drum: Repository, files: Files, directory: Path, number: int) -> tupl
     with SegmentWriter(files, str(directory / f"turn-{number}.seg")) as writer:
         drum.merge(kernel, writer=writer, edits=Edits(), emit=emit)
         writer.section("nothing", {"key": "u8"})
-    return called, scored
+    return called, scored, earlier
 
 
 def by_model(

@@ -133,6 +133,16 @@ def test_another_text_is_a_change_and_a_yield() -> None:
     assert b",visit=4,change=yes," in found.outcome[-1]
 
 
+def test_a_visit_to_a_page_of_which_nothing_is_known_teaches_nothing_but_what_it_is() -> None:
+    """It was fetched before pages were visited again: no change, and no yield, for its content was counted then."""
+    found, row = visit(Known(visits=1), PAGE, TAG)
+    assert (row["change"], row["stored"], row["content"]) == (Change.FIRST, AT, wording(PAGE))
+    assert found.site == 0 and len(found.links) == 9 and b",visit=2,change=unknown," in found.outcome[-1]
+    assert visit(Known(visits=2), PAGE, TAG)[1]["change"] == Change.YES, (
+        "a signal called it: it is compared by its text"
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "truncated", "change", "word"),
     [
