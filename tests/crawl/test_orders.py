@@ -18,9 +18,7 @@ from irlcrawl.base.job_files import returns_name
 from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.orders import Order, next_number
 from irlcrawl.crawl.returns import TAKEN, write
-from irlcrawl.crawl.status import read_status
 from irlcrawl.frontier.state import formats
-from irlcrawl.worker.archive.log_parts import read
 from tests.cli.conftest import Run, run
 from tests.crawl.test_revisits import SITE, changing, crawl_of, findings, visits_in_log, visits_in_state
 from tests.crawl.virtual_crawl import START, Answer, Crawl
@@ -104,55 +102,6 @@ def test_an_order_for_a_page_of_before_revisits_said_that_visits_were_ordered(
     crawl.job().config_file.write_text(to_toml(crawl.config))
     code, _, err = run("revisit", crawl.path, f"{SITE}3")
     assert code == ExitCode.CONFIG and "it was fetched while revisit.enabled was false" in err
-
-
-def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Crawl:
-    """All nine pages of a site were fetched before pages were visited again; the start page never changes, page 0 does
-    each two minutes."""
-    crawl = crawl_of(tmp_path, changing(), monkeypatch, pages=100)
-    crawl.config.revisit.enabled = False
-    assert crawl.run(hours=24) == ExitCode.DONE
-    crawl.config.revisit.enabled = True
-    crawl.job().config_file.write_text(to_toml(crawl.config))
-    return crawl
-
-
-def test_what_was_fetched_before_pages_were_visited_again_had_no_way_to_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    crawl = earlier(tmp_path, monkeypatch)
-    job = crawl.path
-    made = f"made pages of 9 URLs that were fetched earlier\ngo on:     irlcrawl resume {job}\n"
-    assert run("revisit", job, "--earlier") == (ExitCode.DONE, made, "")
-    assert run("revisit", job, "--earlier", f"{SITE}3")[1].startswith("made pages of 1 URL "), (
-        "no turn has seen them yet"
-    )
-    archived = dict(visits_in_log(crawl))
-    go_on(crawl, 40)
-    visits = visits_in_log(crawl)
-    assert visits.keys() == archived.keys() and min(visits.values()) >= 2 and visits_in_state(crawl) == visits
-    record = read_status(crawl.job())
-    assert record["fetched"] == sum(visits.values()) and record["pages"] + record["leased_urls"] == 9
-    entries = [entry for entry in read(Files(), str(crawl.job().crawl_log)) if entry.notes.get("visit") == "2"]
-    assert {entry.notes["change"] for entry in entries} == {"unknown"}, "nothing was known to compare with"
-    later = [entry for entry in read(Files(), str(crawl.job().crawl_log)) if int(entry.notes.get("visit", 0)) > 2]
-    assert {entry.notes["change"] for entry in later if entry.url == SITE.encode()} <= {"same"}
-    assert run("revisit", job, "--earlier")[1] == "none of these is a URL that was fetched well and is no page\n"
-
-
-def test_pages_of_some_hosts_and_patterns_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    crawl = earlier(tmp_path, monkeypatch)
-    assert run("revisit", crawl.path, "--earlier", "b.test")[1].startswith("none of these")
-    assert run("revisit", crawl.path, "--earlier", "--match", "/[56]$", f"{SITE}3")[1].startswith(
-        "made pages of 3 URLs"
-    )
-    crawl.config.limits.pages = 20
-    crawl.run(hours=24)
-    assert {url for url, visits in visits_in_log(crawl).items() if visits > 1} == {
-        f"{SITE}{page}".encode() for page in (3, 5, 6)
-    }
-    assert run("revisit", crawl.path, "--earlier")[1].startswith("made pages of 6 URLs")
-    assert run("revisit", crawl.path, f"{SITE}1")[0] == ExitCode.CONFIG, "no turn made it a page yet"
 
 
 @pytest.mark.parametrize("left", ["gone", "opted out"])
