@@ -91,7 +91,7 @@ def steer(story: Story) -> None:
             ["unblock", "--pattern", "/[3]/$"], ["prefer", host, "--weight", "3"], ["prefer", host, "--off"],
             ["retry"], ["retry", "--reason", "blocked"], ["retry", "--status", "4xx", "--status", "5xx"],
             ["retry", "--reason", "withheld", "--reason", "opted_out"], ["set", "revisit.enabled=true"],
-            ["revisit", host], ["revisit", "--match", "/1/"], ["set", "page.requisites=true"],
+            ["revisit", host], ["revisit", "--match", "/1/"], ["revisit", "--earlier"], ["set", "page.requisites=true"],
             ["set", f'site."{host}".pages_max=3'], ["set", f'site."{host}".bytes_per_second=1000'],
             ["set", f'site."{host}".hours="02:00-03:00, 10:00-24:00"'], ["set", f'site."{host}".gap_host_seconds=3'],
             ["seeds", "http://late.test/extra", f"http://{host}/"], ["seeds", "http://one.test/private/1"],
