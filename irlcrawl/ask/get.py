@@ -78,7 +78,9 @@ def _exchange(path: str, record: Record) -> Exchange:
     """The response in a record. Damaged; Unavailable if it was taken down."""
     url = record.fields.get("warc-target-uri", "")
     if (at := taken_down.since(record)) is not None:
-        raise Unavailable(_gone(url.encode(), at, "its body stood in a record of another visit or URL"))
+        detail = Unit.from_json(record.unit or "", b"").detail
+        why = f"{detail}; its body" if detail else "its body"
+        raise Unavailable(_gone(url.encode(), at, f"{why} stood in a record of another visit or URL"))
     try:
         unit = Unit.from_json(record.unit or "", record.fields.get("warc-target-uri", "").encode("ascii"))
         exchange = exchange_of(unit, record, None)

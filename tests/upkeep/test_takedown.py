@@ -340,3 +340,5 @@ def test_captures_that_nobody_named_lost_their_bodies_unsaid(
         assert (f"{second}\tnot named: its body is stored with one of these" in listed) == bereft
     assert main.main(["takedown", str(crawl.path), first, "--reason", "x"]) == ExitCode.DONE
     assert "with them went the bodies of 1 capture of other URLs" in capsys.readouterr().out
+    assert main.main(["get", str(crawl.path), second]) == ExitCode.FAILED
+    assert ": x; its body stood in a record of another visit or URL" in capsys.readouterr().err, "why was not said"
