@@ -264,7 +264,7 @@ def _own_hours(seen: _Seen) -> Finding | None:
     if not sections or seen.pace["hosts"] >= 0.5 or seen.waiting <= 0:
         return None
     urls = words.plural(seen.waiting, "URL waits", "URLs wait")
-    says = f"{urls}, but none of a host that may be asked at this hour; closed are {_few(sections)}"
+    says = f"{urls}, and none of their hosts is in memory; closed at this hour are {_few(sections)}"
     return Finding("limit", 1.0, says, f'site."{sections[0]}".hours')
 
 

@@ -208,7 +208,7 @@ def test_why_slow_did_not_know_the_hours_of_a_site(tmp_path: Path, monkeypatch: 
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("limit", 'site."s0.test".hours')
     assert answer["because"] == (
-        "2 URLs wait, but none of a host that may be asked at this hour; closed are s0.test, s1.test"
+        "2 URLs wait, and none of their hosts is in memory; closed at this hour are s0.test, s1.test"
     )
 
 
