@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import re
 from datetime import UTC
 
 THROTTLES = frozenset((429, 503))
@@ -11,6 +12,8 @@ MAY_THROTTLE = frozenset((403, *THROTTLES))
 """With these, and with any 5xx, a Retry-After asks for fewer requests, too. A 403 that has one limits rates; one with
 each 404 would close a host."""
 DIGITS_MAX = 12
+_SECONDS = re.compile(r"(\d+)(?:\.\d*)?[ \t]*(?:s|secs?|seconds?)?(?:[ \t]*[,;].*)?", re.ASCII | re.IGNORECASE)
+"""Also `2.0`, `120s` and `60, 60`, as servers write them and curl reads them."""
 
 
 def seconds_asked(value: str, now: float, date: str = "") -> float | None:
@@ -20,8 +23,8 @@ def seconds_asked(value: str, now: float, date: str = "") -> float | None:
     stands in for it. Neither clock need be right.
     """
     value = value.strip()
-    if _is_number(value):
-        return float(value[:DIGITS_MAX])
+    if (number := _SECONDS.fullmatch(value)) is not None:
+        return float(number[1][:DIGITS_MAX])
     at = unix_date(value)
     if at is None:
         return None
@@ -32,14 +35,12 @@ def seconds_asked(value: str, now: float, date: str = "") -> float | None:
 def as_logged(value: str, date: str) -> str:
     """The text for the crawl log: seconds if the server's own `date` tells them, else the header as the server wrote
     it."""
-    if _is_number(value.strip()) or unix_date(date) is None:
+    if (number := _SECONDS.fullmatch(value.strip())) is not None:
+        return number[1]
+    if unix_date(date) is None:
         return value
     seconds = seconds_asked(value, 0.0, date)
     return value if seconds is None else f"{seconds:.0f}"
-
-
-def _is_number(value: str) -> bool:
-    return value.isascii() and value.isdigit()
 
 
 def unix_date(date: str) -> float | None:

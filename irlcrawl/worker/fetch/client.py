@@ -95,7 +95,7 @@ class Client:
         self._offers = Offers(config)
         self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
         self._passed: dict[Proxy, tuple[str, float]] = {}  # the last host that a proxy let through, and when
-        self._permits = Permits(http.BODY_LARGE_MAX)
+        self._permits = Permits(http.BODY_LARGE_MAX, self._loop)
         self._pool = Pool()
         self.slices: http.Held = http.NeverHeld()
         self._terms = TermsOf(config).general
@@ -185,6 +185,7 @@ class Client:
                 raise
             what = "connection" if request.scheme == "http" else "connection with TLS"
             untold = f"no {what} within {self._fetch.connect_seconds:g} s"
+            self._sessions.pop(key, None)  # some servers leave, or say nothing, where they are asked to resume one
             fetched.reason, fetched.detail = Reason.CONNECT, _detail(error, untold)
             terms = request.terms
             of_host = isinstance(error, LoginWanted) and self._lets_others_through(terms and terms.proxy, request.host)
@@ -224,7 +225,7 @@ class Client:
             self._offers.learn(request.pool_key, HTTP1)
             self._sessions.pop(request.pool_key, None)  # it belongs to what was offered before
         if reader.header is None:
-            fetched.stale = reused and end is End.LOST
+            fetched.stale = reused and end in (End.LOST, End.TLS)
             return
         fetched.status = reader.status
         fetched.faults = "+".join(reader.faults)

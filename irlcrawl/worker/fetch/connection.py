@@ -33,35 +33,66 @@ class End(Enum):
     TLS = auto()
 
 
-class Permits:
-    """A number of connections that may hold large bodies at once; the others pause until one gives its permit back."""
+LOOK_SECONDS, SLOW_BYTES = 2.0, 64 << 10
+"""A body that brings fewer bytes in that time needs no permit while others wait: it grows too slowly to matter."""
 
-    def __init__(self, count: int) -> None:
+
+class Permits:
+    """A number of connections that may hold large bodies at once; the others pause until one gives its permit back, or
+    loses it because its body hardly grows."""
+
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._free = count
+        self._loop = loop
+        self._holders: dict[Connection, tuple[float, int]] = {}  # since when, loop time, and the bytes it had then
         self._waiting: dict[Connection, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def ask(self, connection: Connection) -> bool:
         """Whether there is a permit now; if not, `permitted` of the connection is called when there is one."""
         if self._free > 0:
-            self._free -= 1
+            self._give(connection)
             return True
         self._waiting[connection] = None
+        if self._timer is None:
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         return False
 
-    def give_back(self, connection: Connection, held: bool) -> None:
+    def give_back(self, connection: Connection) -> None:
         """A connection needs no permit any more, whether it had one or waits."""
         self._waiting.pop(connection, None)
-        if held:
+        if self._holders.pop(connection, None) is not None:
             self.more(1)
 
     def more(self, count: int) -> None:
         """There are so many permits more, or fewer: there may be fewer than none until some come back."""
         self._free += count
         while self._free > 0 and self._waiting:
-            self._free -= 1
             following = next(iter(self._waiting))
             del self._waiting[following]
+            self._give(following)
             following.permitted()
+
+    def _give(self, connection: Connection) -> None:
+        self._free -= 1
+        self._holders[connection] = self._loop.time(), len(connection.reader.body)
+
+    def _look(self) -> None:
+        """Some wait: those whose bodies hardly grow let them go first."""
+        self._timer, now = None, self._loop.time()
+        slow = []
+        for connection, (since, before) in list(self._holders.items()):
+            size = len(connection.reader.body)
+            if now - since >= LOOK_SECONDS:
+                self._holders[connection] = now, size
+                if size - before < SLOW_BYTES:
+                    slow.append(connection)
+        for connection in slow[: len(self._waiting)]:
+            del self._holders[connection]
+            connection.unpermitted()
+            self.more(1)
+        if self._waiting:
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
 
 class Connection(asyncio.Protocol):
@@ -92,6 +123,8 @@ class Connection(asyncio.Protocol):
         self._fresh = True  # nothing was asked on it yet
         self._early = b""  # what came before
         self._permit: bool | None = None  # None: not needed yet; False: waiting for it
+        self._free_bytes = BODY_FREE_BYTES  # of a body, before it needs one
+        self._waits_since = 0.0  # ... since this loop time, as far as it was not taken off the exchange's time
         self._heard = 0.0  # loop time of the last piece
         self._first = 0.0  # ... and of the first one of a response
         self._due = 0.0  # loop time the exchange must have ended by
@@ -155,10 +188,23 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def permitted(self) -> None:
+        self._waited()
         self._permit = True
         if self._transport is not None:
-            self._heard = self._loop.time()
             self._transport.resume_reading()
+
+    def unpermitted(self) -> None:
+        """Others need it more. What comes beyond some bytes needs another one."""
+        self._permit, self._free_bytes = None, len(self.reader.body) + BODY_FREE_BYTES // 4
+
+    def _waited(self) -> None:
+        """What it waited for a permit is no time of the server's: neither a deadline nor a gap goes by it."""
+        now = self._loop.time()
+        waited, self._waits_since = now - self._waits_since, now
+        self._due += waited
+        self._first += waited
+        self.late += waited
+        self._heard = now
 
     # What the transport calls
 
@@ -176,9 +222,7 @@ class Connection(asyncio.Protocol):
                 if not data:
                     return
         except ssl.SSLError as error:
-            if self._secured is not None and not self._secured.done():
-                self._secured.set_exception(error)
-            self._finish(End.TLS, error)
+            self._break(error)
             return
         if self._result is not None and not self._result.done():
             self._first = self._first or self._heard
@@ -190,6 +234,8 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         else:
             self.abort()  # nothing was asked
+        if self.tls is not None and self.tls.failure is not None:
+            self._break(self.tls.failure)
 
     def eof_received(self) -> bool:
         return False  # the transport closes, and says so to connection_lost
@@ -223,6 +269,15 @@ class Connection(asyncio.Protocol):
             else:
                 self._finish(End.LOST, error or ConnectionError("the server left"))
 
+    def _break(self, error: ssl.SSLError) -> None:
+        """TLS came to an end that it should not have. A response that was whole before is one."""
+        if self._secured is not None and not self._secured.done():
+            self._secured.set_exception(error)
+        self.reader.reusable = False
+        if self._result is None:
+            self.abort()
+        self._finish(End.TLS, error)
+
     def _take(self, data: bytes) -> None:
         reader = self.reader
         try:
@@ -235,9 +290,10 @@ class Connection(asyncio.Protocol):
             self._answer(self.http2)
         if reader.done or reader.over:
             self._finish(End.WHOLE)
-        elif self._permit is None and len(reader.body) > BODY_FREE_BYTES:
+        elif self._permit is None and len(reader.body) > self._free_bytes:
             self._permit = self._permits.ask(self)
             if not self._permit and self._transport is not None:
+                self._waits_since = self._loop.time()
                 self._transport.pause_reading()
 
     def _take_between(self, reader: Http2Reader, data: bytes) -> None:
@@ -286,8 +342,8 @@ class Connection(asyncio.Protocol):
         if self._result is None:
             return
         now = self._loop.time()
-        if self._permit is False:  # it waits for us, not for the server
-            self._heard = now
+        if self._permit is False:
+            self._waited()
         if now >= self._due:
             self._finish(End.OVERDUE, TimeoutError("the exchange took too long"))
         elif now >= self._heard + self._read_seconds:
@@ -306,5 +362,6 @@ class Connection(asyncio.Protocol):
         """After an exchange, also one that was given up."""
         self._result = None
         if self._permit is not None:
-            self._permits.give_back(self, self._permit)
+            self._permits.give_back(self)
             self._permit = None
+        self._free_bytes = BODY_FREE_BYTES

@@ -146,6 +146,7 @@ def tls_context(config: Config, protocols: Sequence[str] = ("http/1.1",)) -> ssl
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if config.fetch.tls_verify:
         context.load_default_certs()
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate that is trusted is an anchor
         if config.fetch.tls_ca_file:
             context.load_verify_locations(config.fetch.tls_ca_file)
     else:

@@ -36,13 +36,14 @@ FRAME_BYTES_MAX = 16_384
 """Of a frame's payload; more is no HTTP/2, for we offer no more (RFC 9113 6.5.2)."""
 FRAMES_MAX = 500
 """Frames of an exchange, beside one for each FRAME_BODY_BYTES of body."""
-FRAME_BODY_BYTES = 256
+FRAME_BODY_BYTES = 64
+"""Some servers stream a page by its rows."""
 REQUESTS_MAX = 1000
 """On a connection: what h2 remembers of streams, and of the paths they asked for, is bounded by that."""
 WINDOW_BYTES = 1 << 20
 WITHOUT_BODY = (204, 304)
 """A length in their headers is that of another response (RFC 9110 8.6); h2 expects a body if a DATA frame ends them."""
-_FRAME_HEAD, _GOAWAY, _FIELD_BYTES = 9, 7, 32
+_FRAME_HEAD, _GOAWAY, _FIELD_BYTES, _PADDED = 9, 7, 32, 8
 _NOT_NAME, _NOT_VALUE = re.compile(rb"[\0- :\x7f]"), re.compile(rb"[\0\r\n]")
 
 
@@ -155,9 +156,11 @@ class Http2Reader:
         try:
             events = self._h2.receive_data(frame)
         except H2Error as error:
-            if isinstance(error, InvalidBodyLengthError) and self.status in WITHOUT_BODY and not error.actual_length:
-                self.done, self.reusable = True, False  # h2 has given the connection up
-                return
+            if isinstance(error, InvalidBodyLengthError):  # h2 has given the connection up
+                if self.status in WITHOUT_BODY and not error.actual_length:
+                    self.done, self.reusable = True, False
+                    return
+                self._on_body(_data(frame))
             raise self._wrong(f"{type(error).__name__}: {error}") from error
         for event in events:
             self._on(event)
@@ -179,6 +182,9 @@ class Http2Reader:
             self.reusable = not self._going and self._requests < REQUESTS_MAX
         elif isinstance(event, StreamReset):
             self.http1_required = event.error_code == ErrorCodes.HTTP_1_1_REQUIRED
+            if event.error_code == ErrorCodes.NO_ERROR and self.header is not None:
+                self.done, self.reusable = True, False  # it is all that comes, says the server (RFC 9113 8.1)
+                return
             raise BrokenBody(f"the server reset the stream ({_name(event.error_code)})")
 
     def _on_header(self, fields: list[tuple[bytes, bytes]]) -> None:
@@ -205,7 +211,7 @@ class Http2Reader:
         last, error = int.from_bytes(payload[:4], "big") & 0x7FFFFFFF, int.from_bytes(payload[4:8], "big")
         if error == ErrorCodes.HTTP_1_1_REQUIRED:
             self.http1_required = True
-        if last < self._stream or error != ErrorCodes.NO_ERROR:
+        if last < self._stream or (error != ErrorCodes.NO_ERROR and self.header is None):
             raise BrokenBody(f"the server goes away ({_name(error)})")
 
     def _wrong(self, what: str) -> NotHttp | BrokenBody:
@@ -227,6 +233,12 @@ def http1_header(fields: list[tuple[bytes, bytes]]) -> bytes:
         raise NotHttp(f"a status of {status[:20]!r}")
     lines[0] = b"HTTP/1.1 " + status + b" "
     return b"\r\n".join([*lines, b"", b""])
+
+
+def _data(frame: bytes) -> bytes:
+    """The bytes in a DATA frame, without its padding (RFC 9113 6.1)."""
+    payload = frame[_FRAME_HEAD:]
+    return payload[1 : len(payload) - payload[0]] if frame[4] & _PADDED and payload else payload
 
 
 def _name(code: int) -> str:

@@ -19,8 +19,8 @@ from irlcrawl.config.proxies import Proxy
 from irlcrawl.worker.fetch.http import EXHAUSTED, Request, authority
 
 HEAD_BYTES_MAX = 16 << 10
-_OK = re.compile(rb"HTTP/1\.[01] 2\d\d[ \r]")
-_WANTS_LOGIN = re.compile(rb"HTTP/1\.[01] 407[ \r]")
+_OK = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+2\d\d(?!\d)")
+_WANTS_LOGIN = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+407(?!\d)")
 WANTS_LOGIN = 407
 """The one status that only a proxy gives: it refuses us, whatever the host would say."""
 _NO_LOGIN, _LOGIN, _NONE = 0, 2, 255
@@ -76,7 +76,7 @@ async def answers(proxy: Proxy, login: str, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
                 await loop.sock_sendall(sock, b"GET / HTTP/1.0\r\n\r\n")  # names no host: refused without asking one
-                await loop.sock_recv(sock, 1)
+                return bool(await loop.sock_recv(sock, 1))  # one that leaves without a word has nobody behind it
         except TimeoutError:
             return False
         except OSError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 FOLD = re.compile(rb"\r?\n[ \t]")
-_STATUS_LINE = re.compile(rb"HTTP/([12])(?:\.(\d))?([ \t]+)(\d{3})(?!\d)( |\r?\Z)?")
+_STATUS_LINE = re.compile(rb"(?i:HTTP)/([12])(?:\.(\d))?([ \t]+)(\d{3})(?!\d)( |\r?\Z)?")
 START = b"HTTP/"
 """How a header begins whose end is worth waiting for."""
 
@@ -21,6 +21,7 @@ _NOT_TOKEN = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NAMES = re.compile(rb"([\r\n])([^:\r\n]*):")
 _LENGTH, _CODED = b"content-length", b"transfer-encoding"
 _FRAMING = (_LENGTH, _CODED)
+_CODINGS = re.compile(rb"\ntransfer-encoding[ \t]*:([^\n]*)", re.IGNORECASE)
 _NUMBER = re.compile(rb"(\d{1,18})[ \t;].*")
 """A length with a unit or a parameter behind it: `5 bytes`. As curl and wget take it."""
 
@@ -32,7 +33,7 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
 
     `header` ends with its blank line. The faults: status-line, version, cr (a bare one), no-colon, space (before the
     colon), name (no token), space-first (before the first field), length-twice (the same one), length (more than a
-    number), coding-empty.
+    number), coding (see `odd_coding`), coding-empty.
     """
     header = header.lstrip(b"\r\n")
     if b"\0" in header or _in_doubt(header):
@@ -45,11 +46,11 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     faults = dict.fromkeys(["cr"] if _BARE_CR.search(header) else [])
     if _FIRST_FOLD.match(header):  # RFC 9112 2.2: such lines are passed over
         faults["space-first"] = None
-    if gap != b" " or behind is None:
+    if gap != b" " or behind is None or not header.startswith(START):
         faults["status-line"] = None
     if minor not in (b"0", b"1"):
         faults["version"] = None
-    kept, lengths, coded = [], [], False
+    kept, lengths, codings = [], list[bytes](), list[bytes]()
     for line in lines[:-2]:
         name, colon, value = line.partition(b":")
         name, spaced = name.rstrip(b" \t"), name
@@ -63,12 +64,15 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
         name = name.lower()
         if name == _CODED and not value.strip(b" \t\r"):
             faults["coding-empty"] = None
-            continue
-        coded = coded or name == _CODED
-        if name == _LENGTH:
+        elif name == _CODED:
+            codings.append(value)
+        elif name == _LENGTH:
             lengths += [said.strip(b" \t\r") for said in value.split(b",")]
-        elif name in (_CODED, b"connection"):
+        elif name == b"connection":
             kept.append(name + b":" + value.rstrip(b"\r"))
+    named, coded = _named(codings), bool(codings)
+    if _odd(codings, named):
+        faults["coding"] = None
     if len(set(lengths)) > 1 or (lengths and coded and faults):
         return None
     if len(lengths) > 1:
@@ -81,8 +85,29 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     if not faults:
         return None
     kept += [b"content-length: " + said for said in lengths[:1]]
+    kept += [b"transfer-encoding: " + (b", ".join(named) or b"identity")] if coded else []
     one = b"1" if major == b"1" and minor not in (None, b"0") else b"0"
     return b"\r\n".join([b"HTTP/1." + one + b" " + code + b" ", *kept, b"", b""]), list(faults)
+
+
+def odd_coding(header: bytes) -> bool:
+    """Whether llhttp would not see that a body comes in chunks where browsers do: empty codings and `identity` beside
+    or behind `chunked`, TAB or CR behind it, several fields."""
+    values = _CODINGS.findall(FOLD.sub(b" ", header))
+    return _odd(values, _named(values))
+
+
+def _named(values: list[bytes]) -> list[bytes]:
+    """The codings in the values of all Transfer-Encoding fields, without those that do nothing."""
+    found = [coding.strip(b" \t\r").lower() for value in values for coding in value.split(b",")]
+    return [coding for coding in found if coding not in (b"", b"identity")]
+
+
+def _odd(values: list[bytes], named: list[bytes]) -> bool:
+    if not named or named[-1] != b"chunked":
+        return False
+    said = values[0].removesuffix(b"\r").strip(b" ").lower()
+    return len(values) > 1 or [coding.strip(b" ") for coding in said.split(b",")] != named
 
 
 def _in_doubt(header: bytes) -> bool:

@@ -3,7 +3,7 @@
 llhttp (through httptools) decides what is HTTP and where a body ends; this module finds where the header ends, which
 llhttp does not tell, and keeps its bytes. As lax as browsers are: bare LF, spaces after a chunk's size, odd characters
 in header values, a Content-Length beside chunks. A header that llhttp refuses is parsed anew, once it is whole, as the
-copy that repair.py makes of it; chunks whose lines end in LF alone are for chunks.py. `faults` says so.
+copy that repair.py makes of it; chunk lines that llhttp refuses are for chunks.py. `faults` says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import httptools
 
 from irlcrawl.base.reasons import Reason
 from irlcrawl.worker.fetch.chunks import FIRST_LINE, FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
-from irlcrawl.worker.fetch.repair import FOLD, START, repaired
+from irlcrawl.worker.fetch.repair import FOLD, START, odd_coding, repaired
 from irlcrawl.worker.fetch.wants import Wants
 
 _HEADER_END = re.compile(rb"\n\r?\n")
@@ -23,6 +23,10 @@ _BODY = re.compile(rb"\n(?:transfer-encoding[ \t]*:|content-length[ \t]*:[ \t]*0
 _CODED = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]*\r?\n", re.IGNORECASE)
 
+_PLAIN_CODING = re.compile(rb"\ntransfer-encoding: ?chunked\r?\n", re.IGNORECASE)
+
+HELD_BYTES_MAX = 256 << 10
+"""Of a body in chunks, kept as it came until it is whole: so far its chunk lines may turn out to be none for llhttp."""
 FRAMING_MAX = 16
 """Bytes allowed around each byte of a body, beside as many as a header may have: the smallest chunks have 5, and
 leading zeros."""
@@ -48,13 +52,15 @@ class ResponseReader:
 
     `header` is there as soon as it is whole (1xx responses are skipped); `body` grows up to the bound given to begin().
     `over`: there was more, which is not read; `unwanted`: because the page is not wanted, as its header says.
-    `faults`: what is wrong with the response (repair.py), `chunk-lf`, `length-beside-chunks`, and `tls-end`: the body
-    ends with the connection, and TLS did not say that it was the end (RFC 8446 6.1).
+    `faults`: what is wrong with the response (repair.py), `chunk-lf`, `chunk-line` (LF later on, an extension or a
+    trailer that is none), `length-beside-chunks`, and `tls-end`: the body ends with the connection, and TLS did not say
+    that it was the end (RFC 8446 6.1).
     """
 
     def __init__(self, header_bytes_max: int) -> None:
         self._header_bytes_max = header_bytes_max
         self._parser = self._new_parser()
+        self._strict = False  # llhttp refuses lines that end in LF: behind the first chunk line it would misread them
         self.begin(0)
 
     def _new_parser(self) -> httptools.HttpResponseParser:
@@ -75,8 +81,12 @@ class ResponseReader:
         self._lf: bytes | LfChunks | None = None  # chunk lines end in LF; bytes: what came, while that is open
         self._passing = False  # inside a 1xx response
         self._passed = 0  # bytes of 1xx responses
+        self._closing = False  # one of them said that the connection ends behind it, which it does not
         self._wire = 0  # bytes behind the header, framing included
-        self._chunked = False
+        if self._strict:
+            self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
+        self._chunked = self._strict = False
+        self._held: bytearray | None = None  # the body in chunks as it came, while chunks.py may have to read it
         self.header: bytes | None = None
         self.status = 0
         self.body = bytearray()
@@ -103,7 +113,7 @@ class ResponseReader:
             else:
                 self._wire += len(view)
                 if self._lf is None and (self._wire > len(view) or FIRST_LINE.match(view, 0, FIRST_LINE_MAX) is None):
-                    self._parse(view)
+                    self._parse_body(view)
                 elif isinstance(self._lf, LfChunks):
                     self._read_lf_chunks(self._lf, bytes(view))
                 else:
@@ -148,10 +158,12 @@ class ResponseReader:
         if self._refused is None:
             try:
                 self._parse(piece)
+                if self._closing and self.header is None and not self._head:
+                    self._parser = self._new_parser()
                 return
             except _Refused as error:
                 self._refused = str(error)
-                if not START.startswith(self._head.lstrip(b"\r\n")[: len(START)]):
+                if not START.startswith(self._head.lstrip(b"\r\n")[: len(START)].upper()):
                     raise NotHttp(self._refused) from error
         if self._head.endswith((b"\n\n", b"\n\r\n")):
             copy = repaired(bytes(self._head))
@@ -174,7 +186,29 @@ class ResponseReader:
             self.faults += ("chunk-lf",)
             self._read_lf_chunks(self._lf, start)
         elif lf is False:
-            self._parse(memoryview(start))
+            self._parse_body(memoryview(start))
+
+    def _parse_body(self, view: memoryview) -> None:
+        """What llhttp refuses of chunks is read by chunks.py, from the first one on."""
+        first = self._wire == len(view)
+        try:
+            self._parse(view)
+        except BrokenBody:
+            held = b"" if first else self._held
+            if held is None or not _CHUNKED.search(self._unfolded()):
+                raise
+            self.body.clear()
+            self._lf = LfChunks()
+            self.faults += ("chunk-line",)
+            self._read_lf_chunks(self._lf, bytes(held) + view)
+            return
+        if not (self.done or self.over):
+            if first and (self._chunked or not self.body):  # no body yet: it may be inside of the first chunk line
+                self._held = bytearray(view)
+            elif self._held is not None and self._wire <= HELD_BYTES_MAX:
+                self._held += view
+            else:
+                self._held = None
 
     def _read_lf_chunks(self, chunks: LfChunks, data: bytes) -> None:
         if not self._chunked:
@@ -193,6 +227,9 @@ class ResponseReader:
     def _in_chunks(self) -> None:
         """The first chunk begins. What is told of a body must not depend on how much of it is read."""
         self._chunked = True
+        if not isinstance(self._lf, LfChunks):
+            self._strict = True
+            self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=False)
         if self.header is not None and _LENGTH.search(self.header):
             self.reusable = False  # RFC 9112 6.3: it might be an attack on whoever shares the connection
             self.faults += ("length-beside-chunks",)
@@ -223,6 +260,8 @@ class ResponseReader:
         second = header.find(b"\n") + 1
         if self._parsed is None and (header[second : second + 1] in (b" ", b"\t") or b"\r\r" in header):
             raise _Refused("a space before the first field, or CR twice: llhttp might end the header there")
+        if self._parsed is None and (b"ransfer-" in header or b"RANSFER-" in header) and self._codes_oddly(header):
+            raise _Refused("a Transfer-Encoding of which llhttp would not see what it means")
         parser = self._parser
         self.status = parser.get_status_code()
         if self.status < 200:
@@ -231,14 +270,19 @@ class ResponseReader:
             if _BODY.search(header):
                 raise NotHttp(f"a status of {self.status} with a body, which it cannot have")  # RFC 9112 6.3
             self._passing = True
+            self._closing = self._closing or not parser.should_keep_alive()
             return
         if not header.endswith((b"\n\n", b"\n\r\n")) or b"\0" in header:
             raise NotHttp("a header that does not end, or with a NUL in it")
         self.header = header
-        self.reusable = parser.should_keep_alive()
+        self.reusable = parser.should_keep_alive() and not self._closing
         if self._wants is not None and self.status < 300:
             self.unwanted = self._wants.refuses(header)
             self.over = bool(self.unwanted)
+
+    def _codes_oddly(self, header: bytes) -> bool:
+        plain = header.count(b"ransfer-") == 1 and _PLAIN_CODING.search(header) is not None
+        return not plain and odd_coding(header)
 
     def on_chunk_header(self) -> None:
         if not self._chunked and not self.done:

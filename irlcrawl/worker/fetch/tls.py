@@ -22,6 +22,8 @@ class TlsClient:
         self.connected = False
         self.ended = False
         """The other side said that nothing follows."""
+        self.failure: ssl.SSLError | None = None
+        """What ended the stream behind bytes that were good."""
         self._handshake()
 
     @property
@@ -43,7 +45,7 @@ class TlsClient:
         self._tls.write(data)
 
     def received(self, data: bytes) -> bytes:
-        """The plain bytes that `data` completes."""
+        """The plain bytes that `data` completes. An error behind some of them is left in `failure`."""
         self._incoming.write(data)
         if not self.connected:
             self._handshake()
@@ -58,6 +60,10 @@ class TlsClient:
             pass  # that was all
         except ssl.SSLZeroReturnError:
             self.ended = True
+        except ssl.SSLError as error:
+            if not pieces:
+                raise
+            self.failure = error
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _handshake(self) -> None:

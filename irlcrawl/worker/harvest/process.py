@@ -201,13 +201,13 @@ def _discover(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     if unit.carried.source == Source.REQUISITE:
         found.counts["requisites"] = 1
         yield from _of_requisite(unit, exchange, context, found)
-    elif unit.status in REDIRECTS:
+    elif unit.status in REDIRECTS and exchange.value(b"location"):
         yield from _redirect(unit, exchange, context, found)
     elif unit.reason in NO_PAGE:
         found.counts[NO_PAGE[Reason(unit.reason)]] = 1
     elif unit.reason in UNWANTED:
         found.counts["unwanted"] = 1
-    elif unit.status in OF_PAGES:
+    elif unit.status in OF_PAGES or unit.status in REDIRECTS:  # a redirect that names no target is shown as a page
         yield from _links(unit, exchange, context, found)
 
 

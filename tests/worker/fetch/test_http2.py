@@ -174,6 +174,18 @@ async def unchanged(talk: Talk) -> None:
     await talk.raw(frame(DATA, END_STREAM, talk.stream))
 
 
+async def resets_without_error(talk: Talk) -> None:
+    await talk.head()
+    await talk.body(b"x", end=False)
+    await talk.raw(frame(RST, 0, talk.stream, bytes(4)))
+
+
+async def goes_in_error_but_ends(talk: Talk) -> None:
+    await talk.head()
+    await talk.raw(frame(GOAWAY, 0, 0, talk.stream.to_bytes(4, "big") + b"\0\0\0\2"))
+    await talk.body(b"x")
+
+
 async def goes_in_peace(talk: Talk) -> None:
     await talk.head()
     await talk.raw(frame(GOAWAY, 0, 0, talk.stream.to_bytes(4, "big") + bytes(4)))
@@ -187,7 +199,7 @@ async def pings(talk: Talk) -> None:
 
 @pytest.mark.parametrize(("answer", "body", "connections"), [
     (early_hints, b"x", 1), (trailers, b"x", 1), (no_body, b"", 1), (goes_in_peace, b"x", 2), (pings, b"x", 1),
-    (unchanged, b"", 2),
+    (unchanged, b"", 2), (resets_without_error, b"x", 2), (goes_in_error_but_ends, b"x", 2),
 ])  # fmt: skip
 def test_what_servers_may_do(answer: Answer, body: bytes, connections: int) -> None:
     with Http2Server({"/": answer}) as server:
@@ -273,6 +285,28 @@ def test_a_hostile_server_costs_its_request_alone(name: str) -> None:
     assert bad.reason is reason, bad.detail
     assert kept == (0 if bad.exchange is None else len(bad.exchange.body))
     assert good.exchange is not None and good.exchange.body == b"good"
+
+
+def test_of_a_body_that_is_not_as_long_as_it_said_the_last_frame_was_lost() -> None:
+    reader = Http2Reader(65_536)
+    reader.begin(1 << 20)
+    reader.ask(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    header = OK_BLOCK + b"\x0f\x0d\x013"  # content-length: 3
+    with pytest.raises(BrokenBody):
+        reader.feed(frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, header) + frame(DATA, 8, 1, b"\x02hello\0\0"))
+    assert bytes(reader.body) == b"hello" and not reader.done
+
+
+def test_a_page_that_comes_row_by_row_is_read_to_its_end() -> None:
+    """2,000 frames of 60 bytes counted as a flood."""
+    reader = Http2Reader(65_536)
+    reader.begin(1 << 20)
+    reader.ask(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    reader.feed(frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, OK_BLOCK))
+    for _ in range(2000):
+        reader.feed(frame(DATA, 0, 1, b"r" * 60))
+    reader.feed(frame(DATA, END_STREAM, 1, b"."))
+    assert reader.done and len(reader.body) == 120_001
 
 
 def test_frames_are_counted_whatever_they_carry() -> None:

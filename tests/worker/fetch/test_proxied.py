@@ -24,6 +24,7 @@ from irlcrawl.frontier.dispatch.dns import Resolved, Resolver
 from irlcrawl.worker.archive.record import digest, request_and_response
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.http import Fetched, Request
+from irlcrawl.worker.fetch.proxied import _OK
 from irlcrawl.worker.fetch.terms import TermsOf
 from tests.worker.archive.support import unit_of
 from tests.worker.fetch.both_clients import configured, request
@@ -53,8 +54,8 @@ class ProxyServer:
     async def http(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = first + await reader.readuntil(b"\r\n\r\n")
         self.seen.append(head)
-        if self.answer:
-            writer.write(self.answer)
+        if self.answer or head.startswith(b"GET / "):  # as proxies say it that are asked for nothing
+            writer.write(self.answer or b"HTTP/1.0 400 Bad Request\r\n\r\n")
             return
         there, back = await asyncio.open_connection("127.0.0.1", self.port)
         if head.startswith(b"CONNECT"):
@@ -202,6 +203,26 @@ def test_a_host_that_says_nothing_behind_a_proxy_that_is_well(kind: str, scheme:
     got = asyncio.run(main())
     assert got.reason in (Reason.TIMEOUT, Reason.CONNECT) and got.exchange is None
     assert not got.proxy_down, got.detail
+
+
+def test_a_proxy_that_takes_connections_and_leaves_was_charged_to_its_hosts() -> None:
+    """Nobody is behind it, as behind a forwarded port whose far end is gone."""
+
+    async def leaves(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def main() -> tuple[str, Fetched]:
+        async with await asyncio.start_server(leaves, "127.0.0.1", 0) as listening:
+            proxy = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+            return proxy, await asyncio.to_thread(ask_at, proxy, 80, "http")
+
+    proxy, got = asyncio.run(main())
+    assert got.proxy_down == proxy and got.exchange is None
+
+
+@pytest.mark.parametrize("status_line", [b"HTTP/1.1 200", b"HTTP/1.1  200 OK", b"HTTP/1.2 200 OK", b"HTTP/1.1\t200 OK"])
+def test_a_tunnel_that_is_opened_in_odd_words_was_refused(status_line: bytes) -> None:
+    assert _OK.match(status_line + b"\n\n") and not _OK.match(b"HTTP/1.1 2000 OK\n\n")
 
 
 def test_an_http_proxy_that_wants_a_login_is_not_the_page() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.steps import Steps
 from irlcrawl.worker.fetch import slices
-from irlcrawl.worker.fetch.connection import Permits
-from irlcrawl.worker.fetch.http import Fetched, Fetcher
+from irlcrawl.worker.fetch.connection import LOOK_SECONDS, SLOW_BYTES, Permits
+from irlcrawl.worker.fetch.http import BODY_FREE_BYTES, BODY_LARGE_MAX, Fetched, Fetcher
 from irlcrawl.worker.fetch.slices import Slices
 from tests.worker.fetch.both_clients import configured, current, request, run
 from tests.worker.fetch.loopback import Loopback, response
@@ -115,22 +116,85 @@ def test_a_held_loop_was_taken_for_a_slow_server() -> None:
     assert late.took == 0 < late.ended - late.started
 
 
-class Waiting:
-    def __init__(self, permits: Permits) -> None:
+class Body:
+    """A connection with a body, as Permits sees it."""
+
+    def __init__(self, permits: Permits, size: int = 0) -> None:
+        self.reader, self.body = self, bytearray(size)
         self.granted = permits.ask(self)  # type: ignore[arg-type]
 
     def permitted(self) -> None:
         self.granted = True
 
+    def unpermitted(self) -> None:
+        self.granted = False
+
+
+class Timed:
+    """A loop's clock, and the one call that is due at a time."""
+
+    def __init__(self) -> None:
+        self.now, self.due = 0.0, list[Callable[[], None]]()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.due.append(call)
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+        for call in self.due[:]:
+            self.due.remove(call)
+            call()
+
+
+def permits_of(count: int, loop: Timed) -> Permits:
+    return Permits(count, loop)  # type: ignore[arg-type]
+
 
 def test_a_large_body_that_is_being_read_counts_among_those_that_may_come() -> None:
-    permits = Permits(2)
-    first, second, third = (Waiting(permits) for _ in range(3))
+    permits = permits_of(2, Timed())
+    first, second, third = (Body(permits) for _ in range(3))
     assert (first.granted, second.granted, third.granted) == (True, True, False)
     permits.more(-1)  # the first one is whole, and is read
-    permits.give_back(first, True)  # type: ignore[arg-type]
+    permits.give_back(first)  # type: ignore[arg-type]
     assert not third.granted
     permits.more(1)
     assert third.granted
-    permits.give_back(second, True)  # type: ignore[arg-type]
-    assert Waiting(permits).granted and not Waiting(permits).granted
+    permits.give_back(second)  # type: ignore[arg-type]
+    assert Body(permits).granted and not Body(permits).granted
+
+
+def test_a_wait_for_a_permit_of_ours_counted_as_the_servers() -> None:
+    """A page was cut at the deadline, and the gap of its host grew tenfold."""
+    body, seconds = bytes(2 * BODY_FREE_BYTES), 0.3
+
+    async def use(fetcher: Fetcher) -> Fetched:
+        fetcher.hold_large(BODY_LARGE_MAX)
+        asyncio.get_running_loop().call_later(2 * seconds, fetcher.hold_large, -BODY_LARGE_MAX)
+        return await fetcher.fetch(request(server, bound=len(body)))
+
+    with Loopback({"/": response(body)}) as server:
+        fetched = run(configured(total_seconds=seconds, read_seconds=seconds), use)
+    assert fetched.exchange is not None and fetched.exchange.body == body and fetched.exchange.truncated is None
+    assert fetched.ended - fetched.started > 1.9 * seconds > seconds > fetched.took
+
+
+def test_bodies_that_hardly_grow_kept_all_others_waiting() -> None:
+    """Eight servers of two bytes a second had the permits of a worker for a minute each."""
+    loop = Timed()
+    permits = permits_of(2, loop)
+    slow, fast = Body(permits), Body(permits)
+    loop.passes(LOOK_SECONDS)
+    assert slow.granted, "nobody waits"
+    waits = [Body(permits) for _ in range(2)]
+    fast.body += bytes(SLOW_BYTES)
+    loop.passes(LOOK_SECONDS)
+    assert (slow.granted, fast.granted, [one.granted for one in waits]) == (False, True, [True, False])
+    permits.give_back(slow)  # type: ignore[arg-type]
+    assert not waits[1].granted, "it had given its permit back already"
+    loop.passes(LOOK_SECONDS / 2)
+    assert waits[0].granted and not waits[1].granted, "it has had its permit for too short a time to be judged"
+    loop.passes(LOOK_SECONDS / 2)
+    assert not fast.granted and waits[0].granted and waits[1].granted

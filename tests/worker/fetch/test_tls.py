@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,8 @@ import trustme
 
 from irlcrawl.base.reasons import Reason
 from irlcrawl.config.keys import Config
-from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request
+from irlcrawl.worker.fetch.http import Fetched, Fetcher, Request, tls_context
+from irlcrawl.worker.fetch.tls import TlsClient
 from tests.worker.fetch.both_clients import client, configured, run
 from tests.worker.fetch.loopback import Asked, Loopback, response
 
@@ -106,6 +108,51 @@ def test_a_session_is_resumed_by_its_host_only(authority: trustme.CA, client: st
 
         assert {result.reason for result in run(configured(), use)} == {Reason.OK}
         assert resumed == [False, True, False, True, True]
+
+
+@pytest.mark.parametrize("junk", [b"\x15\x03\x03\x00\x02\x01\x00", b"HTTP/1.1 400 Bad\r\n\r\n"])
+def test_what_came_before_an_error_of_tls_in_the_same_read_was_lost(authority: trustme.CA, junk: bytes) -> None:
+    """A farewell in plain text behind a whole page, as some boxes send it."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_context(authority, "a.test").wrap_bio(there, back, server_side=True)
+    ours = TlsClient(tls_context(configured()), "a.test", None)
+    for _ in range(3):
+        there.write(ours.outgoing())
+        with contextlib.suppress(ssl.SSLWantReadError):
+            server.do_handshake()
+        ours.received(back.read())
+    assert ours.connected
+    server.write(b"page")
+    assert ours.received(back.read() + junk) == b"page" and ours.failure is not None
+
+
+def test_a_session_that_a_server_cannot_take_up_again_was_kept(authority: trustme.CA, client: str) -> None:
+    """It left, or said nothing, each time it was asked to: the host was asked no more."""
+    if client == "aiohttp":
+        pytest.skip("aiohttp resumes no sessions")
+    context, asked = server_context(authority, "a.test"), 0
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        if asked != 2:
+            await writer.start_tls(context)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(response(b"x", "Connection: close"))
+        writer.close()
+
+    async def use(fetcher: Fetcher) -> list[tuple[Reason, int]]:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            ask = Request(b"https://a.test/", "https", "a.test", port, "/", "127.0.0.1", 1000)
+            return [
+                ((await fetcher.fetch(ask)).reason, len(fetcher._sessions))  # type: ignore[attr-defined]
+                for _ in range(3)
+            ]
+
+    found = run(configured(), use)
+    assert found == [(Reason.OK, 1), (Reason.CONNECT, 0), (Reason.OK, 1)]
 
 
 def test_large_bodies_arrive_whole_and_are_cut_at_their_bound(authority: trustme.CA) -> None:

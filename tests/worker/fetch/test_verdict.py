@@ -85,7 +85,8 @@ def test_waits_are_four_times_as_long_each_up_to_a_day() -> None:
     [
         ("120", 120.0), (" 7 ", 7.0), ("0", 0.0), (email.utils.formatdate(ENDED + 90, usegmt=True), 90.0),
         (email.utils.formatdate(ENDED - 90, usegmt=True), 0.0), ("99999999999999999999", 86_400.0), ("soon", None),
-        ("-5", None), ("1.5", None), ("", None), ("\u0661\u0662", None), ("Mon, 99 Foo 2024 00:00:00 GMT", None),
+        ("-5", None), ("1.5", 1.0), ("3600.0", 3600.0), ("3600s", 3600.0), ("60, 60", 60.0), ("2 minutes", None),
+        ("2026-11-28T10:00:00Z", None), ("", None), ("\u0661\u0662", None), ("Mon, 99 Foo 2024 00:00:00 GMT", None),
         ("Fri, 31 Dec 99999 23:59:59 GMT", None),
     ],
 )  # fmt: skip

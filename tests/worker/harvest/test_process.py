@@ -230,6 +230,14 @@ def test_a_redirect_is_a_discovery_one_hop_on_at_the_same_depth() -> None:
     assert (row[3][:3], row[-1]) == ((5, 3, Source.REDIRECT), b"http://a.test/n%20w?x")
 
 
+@pytest.mark.parametrize("line", [(), (b"Location:",)])
+def test_links_of_a_redirect_that_names_no_target_were_lost(line: tuple[bytes, ...]) -> None:
+    """Browsers show it as a page."""
+    given = unit(status=302, reason=Reason.REDIRECT)
+    found = process(given, exchange(b"<a href=/x>", *line, status=b"302 Found"), LOCATION, context())
+    assert urls(found) == [b"http://a.test/x"]
+
+
 def test_links_and_redirects_have_one_spelling() -> None:
     page = exchange(b'<a href="/x?utm_source=a"><a href="/%78"><a href="/y?"><link rel=canonical href="/y">')
     found = process(unit(), page, LOCATION, context())
