@@ -1,6 +1,7 @@
-"""Bodies in chunks whose lines end in LF alone, which llhttp refuses or, where a chunk begins with LF, misreads.
+"""Bodies in chunks with lines that llhttp refuses or, where they end in LF and the chunk begins with LF, misreads.
 
-Only a response whose first chunk line is such a one comes here; later lines may end in CRLF.
+A response comes here whose first chunk line ends in LF alone, and one of which llhttp refused a later line, an extension
+or a trailer; all lines may end in LF or CRLF.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ FIRST_LINE_MAX = 64
 
 FIRST_LINE = re.compile(rb"[0-9A-Fa-f]++[ \t]*+(?:;[^\r\n]*+)?(\n|\Z)")
 """Matches no start of a body whose first chunk line ends in CRLF, or that has none."""
+
+CHUNKS_MAX, CHUNK_BYTES = 16_384, 64
+"""Chunks of a body, beside one for each so many bytes of it: each costs two microseconds."""
 
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?\r?\n", re.DOTALL)
 _BLANK = (b"\n", b"\r\n")
@@ -42,6 +46,7 @@ class LfChunks:
         self._behind_data = False  # the next line ends a chunk
         self._trailers = False  # the last chunk was there
         self._line = b""
+        self._left = CHUNKS_MAX
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Raises BadChunk."""
@@ -72,5 +77,8 @@ class LfChunks:
             if match is None:
                 raise BadChunk(f"no chunk line: {line[:40]!r}")
             self._data = int(match[1], 16)
+            self._left += self._data // CHUNK_BYTES - 1
+            if self._left < 0:
+                raise BadChunk("tiny chunks without end")
             self._behind_data = self._data > 0
             self._trailers = not self._behind_data

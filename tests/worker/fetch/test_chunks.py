@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irlcrawl.worker.fetch.chunks import FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
+from irlcrawl.worker.fetch.chunks import CHUNK_BYTES, CHUNKS_MAX, FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
 
 ENDS = st.sampled_from([b"\n", b"\r\n"])
 
@@ -48,3 +48,12 @@ def test_the_first_line_is_looked_at_as_it_comes(start: bytes) -> None:
     decided = [tell for tell in told if tell is not None]
     assert len(set(decided)) <= 1 and told == [None] * (len(told) - len(decided)) + decided
     assert ends_in_lf(start.ljust(FIRST_LINE_MAX, b"x")) is not None
+
+
+def test_chunks_of_a_byte_have_an_end() -> None:
+    """A read of 256 KiB of them kept the loop for a sixth of a second."""
+    with pytest.raises(BadChunk, match="tiny"):
+        list(LfChunks().feed(b"1\na\n" * (CHUNKS_MAX + 1)))
+    many = LfChunks()
+    list(many.feed((b"40\n" + b"x" * CHUNK_BYTES + b"\n") * 2 * CHUNKS_MAX + b"0\n\n"))
+    assert many.done
