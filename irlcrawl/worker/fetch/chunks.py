@@ -1,7 +1,7 @@
 """Bodies in chunks with lines that llhttp refuses or, where they end in LF and the chunk begins with LF, misreads.
 
-A response comes here whose first chunk line ends in LF alone, and one of which llhttp refused a later line, an extension
-or a trailer; all lines may end in LF or CRLF.
+A response comes here whose first chunk line ends in LF alone, and one of which llhttp refused a later line, an
+extension or a trailer; all lines may end in LF or CRLF.
 """
 
 from __future__ import annotations
