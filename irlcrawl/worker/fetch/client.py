@@ -93,7 +93,7 @@ class Client:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._offers = Offers(config)
-        self._sessions: OrderedDict[PoolKey, ssl.SSLSession] = OrderedDict()
+        self._sessions: OrderedDict[PoolKey, ssl.SSLSession | None] = OrderedDict()  # None: that server resumes none
         self._passed: dict[Proxy, tuple[str, float]] = {}  # the last host that a proxy let through, and when
         self._permits = Permits(http.BODY_LARGE_MAX, self._loop)
         self._pool = Pool()
@@ -172,7 +172,7 @@ class Client:
             fetched.late = connection.late
             return connection
         except (ssl.SSLError, ValueError) as error:  # a ValueError is a name that TLS cannot carry
-            self._sessions.pop(key, None)
+            self._forget_session(key, session)
             if self._offers.speaks_otherwise(key, error):  # nothing was asked yet
                 if connection is not None:
                     connection.abort()
@@ -185,7 +185,8 @@ class Client:
                 raise
             what = "connection" if request.scheme == "http" else "connection with TLS"
             untold = f"no {what} within {self._fetch.connect_seconds:g} s"
-            self._sessions.pop(key, None)  # some servers leave, or say nothing, where they are asked to resume one
+            if connection is not None:
+                self._forget_session(key, session)
             fetched.reason, fetched.detail = Reason.CONNECT, _detail(error, untold)
             terms = request.terms
             of_host = isinstance(error, LoginWanted) and self._lets_others_through(terms and terms.proxy, request.host)
@@ -241,9 +242,14 @@ class Client:
         if end is not End.WHOLE:
             http.cut_short(fetched, late=end in (End.QUIET, End.OVERDUE), overdue=end is End.OVERDUE)
 
+    def _forget_session(self, key: PoolKey, session: ssl.SSLSession | None) -> None:
+        """No handshake came of it. Some servers leave, or say nothing, where they are asked to resume one."""
+        if session is not None:
+            self._sessions[key] = None
+
     def _keep_session(self, key: PoolKey, tls: TlsClient) -> None:
         session = tls.session
-        if session is not None:
+        if session is not None and self._sessions.get(key, session) is not None:
             self._sessions[key] = session
         if key in self._sessions:
             self._sessions.move_to_end(key)
