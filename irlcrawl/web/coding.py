@@ -4,7 +4,7 @@ Unpacking a body takes at most its limit in memory, whatever it claims to unpack
 pieces. A body that is not in the coding its header names (plain text labelled gzip is common) is taken as it came.
 
 Of a damaged body everything before the damage is taken (damaged.py), as browsers do. A wrong checksum or length behind
-a whole stream changes nothing, nor does a tail behind a br stream that is no longer than what the stream unpacks to.
+a whole stream changes nothing, nor does a tail (behind a br stream, one that is no longer than what that unpacks to).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from irlcrawl.web.damaged import ERRORS, Ended, Feed, to_the_byte
 
 PIECE = 64 << 10
 _GZIP = b"\x1f\x8b"
+_ZSTD_FRAME = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 ZSTD_PIECE = 128
 STEP_BYTES = 512 << 10
 """Of output between two stops of `decoding`."""
@@ -162,23 +163,41 @@ def _unbrotler() -> Feed:
 
 
 def _zstd(body: bytes) -> Iterator[bytes]:
-    """Frames one after another. The library bounds its output only where it hides an early end, so the input comes in
-    small pieces instead: one cannot unpack to more than 4 MiB (a block is 4 bytes and 128 KiB at the extreme)."""
+    """Frames one after another; what follows the last one and is no frame is padding."""
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
-    decoder = context.decompressobj()
-    fresh, frames = True, 0
-    for start in range(0, len(body), ZSTD_PIECE):
-        piece = body[start : start + ZSTD_PIECE]
-        while piece:
-            yield decoder.decompress(piece)
-            fresh, piece = decoder.eof, decoder.unused_data
+    at = 0
+    for _ in range(FRAMES_MAX):
+        at = yield from _zstd_frame(context, body, at)
+        if not _ZSTD_FRAME.match(body, at):
+            return
+    raise EOFError("too many zstd frames")
+
+
+def _zstd_frame(context: zstandard.ZstdDecompressor, body: bytes, at: int) -> Generator[bytes, None, int]:
+    """Yields what the frame at `at` holds; returns where it ends. The library bounds its output only where it hides an
+    early end, so the input comes in small pieces instead: one cannot unpack to more than 4 MiB (a block is 4 bytes and
+    128 KiB at the extreme)."""
+    decoder, given = context.decompressobj(), 0
+    try:
+        for start in range(at, len(body), ZSTD_PIECE):
+            piece = body[start : start + ZSTD_PIECE]
+            out = decoder.decompress(piece)
+            given += len(out)
+            yield out
             if decoder.eof:
-                decoder = context.decompressobj()
-                frames += 1
-                if frames > FRAMES_MAX:
-                    raise EOFError("too many zstd frames")
-    if not fresh:
-        raise EOFError("stream ended early")
+                return start + len(piece) - len(decoder.unused_data)
+    except zstandard.ZstdError:
+        end, _ = yield from to_the_byte(_unzstd, body, at, given)
+        if _ZSTD_FRAME.match(body, end):  # as in _inflate
+            raise EOFError("a zstd frame behind a damaged one") from None
+        return end
+    raise EOFError("stream ended early")
+
+
+def _unzstd() -> Feed:
+    context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)  # of its own: it bears one decoder at a time
+    decoder = context.decompressobj()
+    return lambda piece: iter((decoder.decompress(piece),))
 
 
 _DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
@@ -186,6 +205,6 @@ _DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 }  # fmt: skip
 _MAGIC = {
     "gzip": re.compile(_GZIP), "x-gzip": re.compile(_GZIP),
-    "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+    "zstd": _ZSTD_FRAME,
 }  # fmt: skip
 """How a stream of the coding starts, where it says."""

@@ -155,3 +155,15 @@ def test_any_bytes(body: bytes, header: str, limit: int) -> None:
     out, truncated = decode(body, header, limit)
     assert len(out) <= limit
     assert isinstance(truncated, bool)
+
+
+def test_a_wrong_checksum_behind_a_zstd_frame_took_all_of_it() -> None:
+    packed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(PAGE))
+    packed[-1] ^= 1
+    assert decode(bytes(packed), "zstd", 1 << 20) == (PAGE, False)
+    assert decode(bytes(packed) * 2, "zstd", 1 << 20) == (PAGE, True), "thousands of them would take seconds"
+
+
+@pytest.mark.parametrize("tail", [b"\n", bytes(8), b"<!-- 200 bytes -->" * 12])
+def test_a_tail_behind_zstd_frames_is_padding(tail: bytes) -> None:
+    assert decode(zstandard.compress(PAGE) * 2 + tail, "zstd", 1 << 20) == (PAGE * 2, False)
