@@ -64,7 +64,7 @@ class Rules:
     def __init__(self, text: bytes, product_token: str) -> None:
         group = _group_for(text, product_token.lower().encode("ascii"))
         self.crawl_delay = group.crawl_delay
-        """Seconds between two requests, as long as it says; None when the group has no (valid) Crawl-delay."""
+        """Seconds between two requests, the longest that the group says; None when it has no (valid) Crawl-delay."""
         self._prefixes: dict[bytes, int] = {}  # rank by what a path starts with
         self._wholes: dict[bytes, int] = {}  # rank by what a path is
         self._wildcards: list[tuple[int, list[bytes], bool]] = []  # rank, the parts between `*`, whether `$` ends it
@@ -234,9 +234,9 @@ def _group_for(text: bytes, token: bytes) -> _Group:
             continue
         groups = [group for group, applies in ((ours, for_us), (everyone, for_all)) if applies]
         if kind == b"cr":  # for the agents so far; others may follow
-            delay = _seconds(value)
-            for group in groups if delay is not None else ():
-                group.crawl_delay = delay
+            if (delay := _seconds(value)) is not None:
+                for group in groups:
+                    group.crawl_delay = max(delay, group.crawl_delay or 0.0)
             continue
         if kind == b"co":  # the same
             for group in groups:

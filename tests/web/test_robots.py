@@ -282,6 +282,14 @@ def test_a_crawl_delay_is_for_the_agents_named_so_far() -> None:
     assert [Rules(text, token).crawl_delay for token in ("foobot", "bar")] == [3.0, None]
 
 
+def test_the_last_of_several_crawl_delays_was_kept() -> None:
+    """www.archives.gov wants 10 s of everybody; the 2 s of the agent behind it became everybody's."""
+    text = b"User-agent: *\nCrawl-delay: 10\n\nUser-agent: usasearch\nCrawl-delay: 2\n\nSitemap: http://h/s\n"
+    assert [Rules(text, token).crawl_delay for token in ("foobot", "usasearch")] == [10.0, 2.0]
+    assert Rules(group("Crawl-delay: 5", "Crawl-delay: 1", "Crawl-delay: x"), "foobot").crawl_delay == 5.0
+    assert Rules(group("Crawl-delay: 0"), "foobot").crawl_delay == 0.0
+
+
 def test_the_line_that_decides_is_named() -> None:
     text = b"User-agent: *\nDisallow: /a\nAllow: /a/*b\nallow: /a/index.html\nDisallow: /\xc3\xbc\n"
     asked = [b"/a/c", b"/a/b", b"/a/", b"/%C3%BC", b"/z", b"/robots.txt"]
