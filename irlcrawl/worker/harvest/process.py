@@ -142,12 +142,18 @@ def _read(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> 
 def rules_text(exchange: Exchange, config: Config) -> bytes:
     """The text of a robots.txt response, as much of it as is read (robots.bytes_max), in whole lines: the half of a
     path that a bound leaves would forbid, or allow, far more. In UTF-8 (RFC 9309 2.3), also where it came in UTF-16."""
+    return rules_read(exchange, config)[0]
+
+
+def rules_read(exchange: Exchange, config: Config) -> tuple[bytes, bool]:
+    """(rules_text(), whether its content coding is damaged before the bound: then it is not all that the file says)."""
     text, cut = decode(exchange.body, exchange.coding, config.robots.bytes_max)
+    damaged = cut and not exchange.truncated and len(text) < config.robots.bytes_max
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = text.decode("utf-16", "replace").encode("utf-8", "replace")
     if cut or exchange.truncated:
         text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
-    return text
+    return text, damaged
 
 
 def with_tdm(rules: bytes, tdm: str) -> bytes:
