@@ -402,7 +402,10 @@ def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> St
     assert unit.robots is not None
     depth = unit.robots.get("depth", 0) + 1
     scope = context.of_lists if context.scope.has_host(unit.url) else context.scope
-    inside = yield from _inside(sitemaps.of_robots(rules, unit.url), depth, context, found, scope)
+    urls, beyond = yield from sitemaps.of_robots(rules, unit.url)
+    if beyond:
+        found.counts["beyond_max"] = beyond
+    inside = yield from _inside(urls, depth, context, found, scope)
     yield from _add(unit, context, found, inside, depth, 0)
 
 
