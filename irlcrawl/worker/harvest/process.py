@@ -411,9 +411,10 @@ def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> St
 
 def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> Steps[bool]:
     """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
-    named = unit.carried.source in (Source.SITEMAP, Source.SEED)
+    source = sitemaps.source_of(unit.carried.source, unit.carried.depth)
+    named = source in (Source.SITEMAP, Source.SEED)
     body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max, named)
-    as_text = sitemaps.may_be_list(unit.carried.source, body)
+    as_text = sitemaps.may_be_list(source, body)
     lists = yield from sitemaps.listing(body, content_type, unit.url, as_text)
     if lists is None:
         return False

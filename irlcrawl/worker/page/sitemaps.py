@@ -95,8 +95,8 @@ def unpacking(body: bytes, url: bytes, bytes_max: int, named: bool = False) -> S
 
 def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[list[bytes], int] | None:
     """(the URLs that a sitemap or a feed at `url` lists, in stored form, each once, how many more there are than
-    LINKS_MAX); None for what is neither. `as_text`: a robots.txt or a sitemap names it, so plain text is a list,
-    too."""
+    LINKS_MAX); None for what is neither. `as_text`: a robots.txt or a sitemap names it, so plain text is a list, too,
+    and under any type a text of nothing but URLs."""
     return at_once(listing(body, content_type, url, as_text))
 
 
@@ -104,7 +104,8 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     """listed(), in steps."""
     mime = essence(content_type)
     told = mime in _UNTOLD or mime == "text/plain" or _is_xml(mime)
-    if not (told or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
+    in_lines = as_text and is_url_list(body)
+    if not (told or in_lines or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
         return None
     codec = charset.sniff(body, content_type)
     if len(body) > LARGE_BYTES:
@@ -113,8 +114,8 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         body = yield from charset.recoding(body, codec)
     kind = _KIND.search(_beginning(body))
     if kind is None:
-        is_text = mime == "text/plain" or (mime in _UNTOLD and is_url_list(body))
-        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if as_text and is_text else None
+        is_text = as_text and (mime == "text/plain" or is_url_list(body))
+        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if is_text else None
     if b"<!--" in body:
         body = yield from uncommented(body)
     elif len(body) > LARGE_BYTES:
@@ -127,9 +128,14 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     return (yield from _stored(_of_feed(body), url, LINKS_MAX, named or url))
 
 
+def source_of(source: int, depth: int) -> int:
+    """The source of a URL as far as lists go: where a seed moved (a redirect keeps the depth) is the seed."""
+    return Source.SEED if source == Source.REDIRECT and depth == 0 else source
+
+
 def may_be_list(source: int, body: bytes) -> bool:
     """Whether a body may be a list although its type does not say so, as text/html and text/plain: a robots.txt or a
-    sitemap names it as one (`source`: of its URL); a seed has to look like one."""
+    sitemap names it as one (`source`: source_of its URL); a seed has to look like one."""
     return source == Source.SITEMAP or (source == Source.SEED and (is_url_list(body) or _says_sitemap(body)))
 
 

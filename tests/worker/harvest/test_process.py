@@ -272,6 +272,18 @@ def test_a_sitemap_that_was_moved_out_of_scope_was_not_read() -> None:
     assert not _redirected(unit("http://a.test/1.xml", depth=1), "/all/1.xml", here)
 
 
+@pytest.mark.parametrize(
+    "body", [b"http://a.test/1\n", gzip.compress(b"http://a.test/1\n"), b"<urlset><url><loc>/1</loc></url></urlset>"]
+)
+def test_a_list_that_is_a_seed_was_not_read_where_it_had_moved(body: bytes) -> None:
+    moved = exchange(b"", b"Location: /new/list", status=b"301 Moved")
+    ((*_, carried, target),) = process(unit(status=301, source=Source.SEED), moved, LOCATION, context()).links
+    one = unit(target.decode(), **carried._asdict())
+    assert urls(process(one, exchange(body), LOCATION, context())) == [b"http://a.test/1"]
+    deeper = unit(target.decode(), **carried._replace(depth=1)._asdict())
+    assert urls(process(deeper, exchange(body), LOCATION, context())) == []
+
+
 def test_links_of_a_seed_that_rules_spell_otherwise_were_out_of_scope() -> None:
     """With `www` merged, links of http://www.a.test/ lead to http://a.test/."""
     config = Config()

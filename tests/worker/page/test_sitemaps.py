@@ -99,6 +99,14 @@ def test_a_sitemap_that_an_owner_names_was_lost_under_a_wrong_type(kind: str) ->
     assert listed(page, "text/html", as_text=True) is None
 
 
+def test_a_text_of_urls_that_an_owner_names_was_lost_under_a_wrong_type() -> None:
+    text = b"https://a.test/1\nhttps://a.test/2\n"
+    for kind in ("text/html; charset=UTF-8", "application/xhtml+xml", "image/png"):
+        assert listed(text, kind, as_text=True) == ["https://a.test/1", "https://a.test/2"]
+        assert listed(text, kind) is None
+        assert listed(b"<p>\n" + text, kind, as_text=True) is None
+
+
 def test_a_byte_order_mark_and_cr_lost_lines() -> None:
     text = b"\xef\xbb\xbfhttps://a.test/1\rhttps://a.test/2\r"
     for kind in ("text/plain", "application/x-gzip", ""):
