@@ -342,11 +342,11 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if unit.page is not None or context.config.revisit.enabled:
         found.wording = wording(body, html)
     found.directory = directory_key(unit.url)
-    if context.config.page.sitemaps and (yield from _listed(unit, body, content_type, context, found)):
-        return
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]
+    if context.config.page.sitemaps and (yield from _listed(unit, body, content_type, context, found, nofollow)):
+        return
     page = yield from extracting(
         body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow
     )
@@ -416,8 +416,10 @@ def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> St
     yield from _add(unit, context, found, inside, depth, 0)
 
 
-def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> Steps[bool]:
-    """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
+def _listed(
+    unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows, nofollow: bool
+) -> Steps[bool]:
+    """Whether a body is a sitemap or a feed; then the rows are there of what it lists. nofollow: its header says so."""
     source = sitemaps.source_of(unit.carried.source, unit.carried.depth)
     named = source in (Source.SITEMAP, Source.SEED)
     body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max, named)
@@ -429,6 +431,8 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     found.lists = PageFlag.FEED if sitemaps.is_feed(body) else PageFlag.SITEMAP
     if partly:
         found.counts["partly_read"] = 1
+    if nofollow and context.config.page.nofollow:
+        return True
     if beyond:
         found.counts["beyond_max"] = beyond
     depth = unit.carried.depth + 1

@@ -421,6 +421,20 @@ def test_links_of_a_header_keep_the_bound_of_a_page() -> None:
     assert crawl_log.parse(found.outcome[-1]).notes["beyond_max"] == "8"
 
 
+@pytest.mark.parametrize(
+    "body", [b"<urlset><url><loc>/1</loc></url></urlset>", b"<rss><item><link>http://a.test/1</link></item></rss>"]
+)
+def test_an_x_robots_tag_of_a_list_was_not_heard(body: bytes) -> None:
+    given_context = context()
+    for header, followed in ((b"nofollow", False), (b"Testbot: none", False), (b"noindex, follow", True)):
+        answer = exchange(body, b"X-Robots-Tag: " + header)
+        one = unit("http://a.test/list", source=Source.SITEMAP)
+        found = process(one, answer, LOCATION, given_context)
+        assert urls(found) == ([b"http://a.test/1"] if followed else []) and found.lists
+    given_context.config.page.nofollow = False
+    assert urls(process(one, exchange(body, b"X-Robots-Tag: none"), LOCATION, given_context))
+
+
 def test_links_of_a_sitemap_beyond_its_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemaps, "LINKS_MAX", 3)
     listed = b"".join(b"<url><loc>http://a.test/%d</loc></url>" % number for number in range(5))
