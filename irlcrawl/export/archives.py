@@ -19,6 +19,7 @@ from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import split_response
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.archive.warc import warc_files
+from irlcrawl.worker.page import sitemaps
 
 
 class Archive(NamedTuple):
@@ -95,9 +96,11 @@ def capture_of(record: Record, path: str) -> Capture:
 
 
 def source_of(capture: Capture) -> int:
-    """How the URL of a capture was found (rows.Source); LINK where that is not told."""
-    unit = capture.record.unit
-    return int(json.loads(unit).get("source", Source.LINK)) if unit is not None else Source.LINK
+    """How the URL of a capture was found (rows.Source), for lists (sitemaps.source_of); LINK where that is not told."""
+    if capture.record.unit is None:
+        return Source.LINK
+    unit = json.loads(capture.record.unit)
+    return sitemaps.source_of(int(unit.get("source", Source.LINK)), int(unit.get("depth", 1)))
 
 
 def _header_kept(record: Record) -> bytes:

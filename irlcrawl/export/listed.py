@@ -15,7 +15,7 @@ DECODED_BYTES_MAX = 64 << 20
 """Of a body that decodes to more, so much is read."""
 LISTS = (Source.SITEMAP, Source.SEED)
 """Sources of URLs that may be lists under any media type."""
-_OF_SITEMAP, _OF_SEED = f'"source":{Source.SITEMAP:d},', f'"source":{Source.SEED:d},'
+_SIGNS = tuple(f'"source":{source:d},' for source in (*LISTS, Source.REDIRECT))
 """In a unit as archives have it: to load the units of all pages would take longer."""
 MAYBE_LISTS = ("text/html", "text/plain", "application/gzip")
 """Media types that do not say whether a body is a list."""
@@ -36,7 +36,7 @@ def untold(capture: Capture, body: bytes) -> list[entries.Entry]:
     """The entries of a body, content-decoded, of one of MAYBE_LISTS that the crawl took for a list, as a robots.txt, a
     sitemap or a seed named its URL. Empty for a page."""
     unit = capture.record.unit
-    if unit is None or (_OF_SITEMAP not in unit and _OF_SEED not in unit):
+    if unit is None or not any(sign in unit for sign in _SIGNS):
         return []
     source = source_of(capture)
     return list(_entries(capture, body, source)) if source in LISTS else []

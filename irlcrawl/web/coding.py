@@ -4,7 +4,8 @@ Unpacking a body takes at most its limit in memory, whatever it claims to unpack
 pieces. A body that is not in the coding its header names (plain text labelled gzip is common) is taken as it came.
 
 Of a damaged body everything before the damage is taken (damaged.py), as browsers do. A wrong checksum or length behind
-a whole stream changes nothing, nor does a tail (behind a br stream, one that is no longer than what that unpacks to).
+a whole stream changes nothing, nor do missing ones behind gzip, nor does a tail (behind a br stream, one that is no
+longer than what that unpacks to).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ STEP_BYTES = 512 << 10
 """Of output between two stops of `decoding`."""
 SILENT_BYTES = 64 << 10
 """A piece that brings nothing counts as so many bytes: it may be one that is decoded once more (damaged.py)."""
+TRAILER_BYTES = 8
+"""Checksum and length behind a gzip stream."""
 MEMBERS_MAX = 4096
 FRAMES_MAX = 65_536
 CODINGS_MAX = 4
@@ -42,8 +45,8 @@ def decode(body: bytes, content_encoding: str | None, limit: int) -> tuple[bytes
     """(decoded body, truncated): at most `limit` bytes.
 
     `truncated` is True when there was more than `limit`, or when the stream was damaged or ended early; then the body
-    is as much as could be decoded. A wrong checksum behind a whole stream is no damage. A body in an unknown coding, or
-    not in its coding at all, is returned as it came.
+    is as much as could be decoded. A wrong or missing checksum behind a whole stream is no damage. A body in an unknown
+    coding, or not in its coding at all, is returned as it came.
     """
     return at_once(decoding(body, content_encoding, limit))
 
@@ -120,7 +123,19 @@ def _inflate(wbits: int, body: bytes, at: int) -> Generator[bytes, None, int]:
             raise EOFError("a gzip member behind a damaged one") from None
         return end
     yield out
-    raise EOFError("stream ended early")
+    if wbits != 31 or not _is_whole(decoder):
+        raise EOFError("stream ended early")
+    return len(body)
+
+
+def _is_whole(decoder: Any) -> bool:
+    """Whether a gzip stream that ended early lacks nothing but (a part of) its checksum and length: zeros in place of
+    them end it. Elsewhere so few zeros do not."""
+    try:
+        decoder.decompress(bytes(TRAILER_BYTES))
+    except isal_zlib.error as error:  # type: ignore[misc]
+        return "checksum" in str(error)
+    return bool(decoder.eof)
 
 
 def _inflater(wbits: int) -> Feed:

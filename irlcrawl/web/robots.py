@@ -13,6 +13,7 @@ import math
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import product
 
 from irlcrawl.base.rows import Robots
 from irlcrawl.config import keys as config
@@ -33,6 +34,15 @@ _TOKEN = re.compile(r"[A-Za-z_-]+")
 _STARS = re.compile(rb"\*{2,}")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_RESERVED = b"%:/?#[]@!&()+,;="
+"""Octets that mean something else where they are escaped (RFC 9309 2.2.2). Not so `*` and `$`, which patterns have to
+escape, and `'`, which URLs have to escape in their queries alone."""
+_OCTETS = {
+    b"%" + high + low: b"%" + (high + low).upper() if octet[0] in _RESERVED else octet
+    for high, low in product((b"%c" % digit for digit in b"0123456789abcdefABCDEF"), repeat=2)
+    for octet in (bytes.fromhex((high + low).decode()),)
+}
+"""Escapes as they are compared."""
 _RECORD = re.compile(
     rb"^[ \t\v\f]*+(user[ -]?agent|allow|dis?sallow|diss?alow|diasllow|disallaw|crawl[ -]delay"
     rb"|content-usage|content-signal|irlcrawl-tdm)"
@@ -64,7 +74,7 @@ class Rules:
     def __init__(self, text: bytes, product_token: str) -> None:
         group = _group_for(text, product_token.lower().encode("ascii"))
         self.crawl_delay = group.crawl_delay
-        """Seconds between two requests, as long as it says; None when the group has no (valid) Crawl-delay."""
+        """Seconds between two requests, the longest that the group says; None when it has no (valid) Crawl-delay."""
         self._prefixes: dict[bytes, int] = {}  # rank by what a path starts with
         self._wholes: dict[bytes, int] = {}  # rank by what a path is
         self._wildcards: list[tuple[int, list[bytes], bool]] = []  # rank, the parts between `*`, whether `$` ends it
@@ -165,13 +175,8 @@ def _path(url: bytes) -> bytes:
 
 def _unescaped(text: bytes) -> bytes:
     """Paths and literal parts of patterns as they are compared: an octet is the same octet however it is written, but
-    for `/` and `%`."""
-    return _ESCAPE.sub(_octet, text) if b"%" in text else text
-
-
-def _octet(escape: re.Match[bytes]) -> bytes:
-    octet = bytes.fromhex(escape[0][1:].decode("ascii"))
-    return escape[0].upper() if octet in b"/%" else octet
+    for reserved ones."""
+    return _ESCAPE.sub(lambda escape: _OCTETS[escape[0]], text) if b"%" in text else text
 
 
 def _parts(pattern: bytes) -> tuple[list[bytes], bool]:
@@ -234,9 +239,9 @@ def _group_for(text: bytes, token: bytes) -> _Group:
             continue
         groups = [group for group, applies in ((ours, for_us), (everyone, for_all)) if applies]
         if kind == b"cr":  # for the agents so far; others may follow
-            delay = _seconds(value)
-            for group in groups if delay is not None else ():
-                group.crawl_delay = delay
+            if (delay := _seconds(value)) is not None:
+                for group in groups:
+                    group.crawl_delay = max(delay, group.crawl_delay or 0.0)
             continue
         if kind == b"co":  # the same
             for group in groups:

@@ -140,15 +140,18 @@ def test_lists_that_a_crawl_followed_had_no_rows(tmp_path: Path, run: Run) -> No
         Page("http://a.test/6.txt", "http://a.test/e\n".encode("utf-16"), text, source=Source.SITEMAP),
         Page("http://a.test/7.txt.gz", gzip.compress(b"http://a.test/f\n"), {"Content-Type": "application/gzip"},
              source=Source.SITEMAP),
+        Page("http://a.test/8", b"http://a.test/g\n", text, source=Source.REDIRECT, depth=0),
+        Page("http://a.test/9", b"http://a.test/h\n", html, source=Source.SITEMAP),
+        Page("http://a.test/10", b"http://a.test/no\n", text, source=Source.REDIRECT),
     ])  # fmt: skip
     rows = [json.loads(line) for line in run("export", "listed", job.path)[1].splitlines()]
-    assert [row["url"].removeprefix("http://a.test/") for row in rows] == list("abcdef")
+    assert [row["url"].removeprefix("http://a.test/") for row in rows] == list("abcdefgh")
     assert {row["element"] for row in rows} == {"url"} and {row["lastmod"] for row in rows} == {None}
     links = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
     assert [(row["from_url"], row["to_url"]) for row in links] == [(row["list_url"], row["url"]) for row in rows]
     assert {(row["element"], row["anchor_text"]) for row in links} == {("url", None)}
     pages = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
-    assert [row["links"] for row in pages] == [2, 1, None, 1, 0, 1, 1]
+    assert [row["links"] for row in pages] == [2, 1, None, 1, 0, 1, 1, 1, 1, None]
 
 
 def test_a_list_without_end_has_as_many_rows_as_a_crawl_takes_links_of_it(tmp_path: Path, run: Run) -> None:

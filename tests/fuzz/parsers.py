@@ -255,7 +255,7 @@ def robots(data: bytes) -> None:
     for path in (b"/", b"/no", b"/no/but", b"/a.php", b"/%7Eb%C3%A4x", b"/robots.txt", b"/" + b"a" * 500):
         assert verdict(data, "testbot", path)[0] == rules.allowed(path)
     assert rules.allowed(b"/robots.txt")
-    assert len(sitemaps.of_robots(data, b"http://a.test/robots.txt")) <= sitemaps.OF_ROBOTS_MAX
+    assert len(at_once(sitemaps.of_robots(data, b"http://a.test/robots.txt"))[0]) <= sitemaps.OF_ROBOTS_MAX
 
 
 def tdm(data: bytes) -> None:

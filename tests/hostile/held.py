@@ -27,6 +27,7 @@ from irlcrawl.worker.fetch.wishes import Wishes
 from irlcrawl.worker.fetch.worker import GARBAGE_OBJECTS
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.process import discovering, finished, rules_text
+from irlcrawl.worker.page import sitemaps
 from tests.hostile.test_what_servers_send import MANY_LINKS, ROBOTS, TABLE, zipped
 from tests.worker.fetch.loopback import response
 from tests.worker.harvest.test_process import context, unit
@@ -184,6 +185,7 @@ class Loop:
         came, watch = Exchange(b"http://a.test/robots.txt", "", b"", head + b"\r\n\r\n", body), Stopwatch()
         text = watch.of("unpacked", lambda: rules_text(came, self._config))
         rules = watch.of("read", lambda: Rules(text, "testbot"))
+        watch.steps("sitemaps", sitemaps.of_robots(text, came.url))
         for path in (b"/" + b"a" * 2000, b"/a" * 1000, b"/" + b"1234567890" * 200, b"/x"):
             watch.of("asked", lambda path=path: rules.allowed(path))  # type: ignore[misc]
         return watch

@@ -256,6 +256,7 @@ ROBOTS: dict[str, tuple[bytes | Handler, bool]] = {
     "nested-bomb": (zipped(RULES + b"#" * (50 << 20), "gzip, br, zstd, gzip"), True),
     "many-rules": (response(RULES + b"".join(b"Disallow: /*%d*$\n" % n for n in range(25_000))), True),
     "many-stars": (response(RULES + b"Disallow: /" + b"*a" * 200_000), True),
+    "sitemaps": (response(RULES + b"".join(b"sitemap:///[%d\n" % n for n in range(25_000))), True),
     "one-line": (response(b"Disallow: /" * 40_000 + b"\n" + RULES), True),
     "html": (response(b"<html>" * 1000), True),
     "binary": (response(bytes(range(256)) * 1000 + b"\n" + RULES), True),

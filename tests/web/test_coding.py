@@ -103,6 +103,16 @@ def test_a_whole_stream_with_a_wrong_end_is_the_page(page: bytes) -> None:
     assert decode(flipped(gzipped, -8), "gzip", len(page) - 1) == (page[:-1], True)
 
 
+@pytest.mark.parametrize("page", [b"x", PAGE, random.Random(2).randbytes(70_000)], ids=len)
+def test_a_gzip_stream_that_lacks_its_checksum_alone_is_the_page(page: bytes) -> None:
+    """Browsers show it; a robots.txt that is damaged closes its host."""
+    whole = gzip.compress(page)
+    for missing in range(1, min(len(whole) - 2, 300)):
+        body, truncated = decode(whole[:-missing], "gzip", 1 << 20)
+        assert truncated == (missing > 8) and page.startswith(body)
+        assert body == page or truncated
+
+
 @pytest.mark.parametrize("tail", [b"\n", bytes(9), b"<!-- served -->", b"x" * 5000])
 def test_a_tail_behind_br_is_left_out(tail: bytes) -> None:
     for page in (PAGE, PAGE[: 1 << 16], PAGE[:6000]):

@@ -75,6 +75,13 @@ def test_the_example_of_the_rfc(token: str, path: bytes, want: bool) -> None:
         (["Disallow: /a%2Ab"], b"/a*b", False),
         (["Disallow: /a%2Ab"], b"/axb", True),
         (["Disallow: /a%2Fb"], b"/a/b", True),
+        (["Disallow: /*?"], b"/wiki/Who_Framed_Roger_Rabbit%3F", True),  # as all reserved octets
+        (["Disallow: /*&"], b"/rock%26roll", True),
+        (["Disallow: /*+"], b"/C%2b%2b", True),
+        (["Disallow: /C%2B%2b"], b"/C%2b%2B", False),
+        (["Disallow: /a%3Fb"], b"/a?b", True),
+        (["Disallow: /?a='"], b"/?a=%27", False),  # which every URL has to escape there
+        (["Disallow: /a b"], b"/a%20b", False),
         (["Disallow: /%E4"], b"/%F6", True),  # octets that are no UTF-8
         (["Disallow: /*?s=", "Allow: /*.js"], b"/a.js?s=1", True),  # a `?` is one octet: equally long
         (["Disallow: /*?s=1", "Allow: /*.js"], b"/a.js?s=1", False),
@@ -221,7 +228,7 @@ _LINES = st.lists(
     ),
     max_size=12,
 )
-_PATHS = st.lists(st.sampled_from(["a", "b", "/", "c", "?", "$", "*", "%C3%BC", "%61", "%2F"]), max_size=6)
+_PATHS = st.lists(st.sampled_from(["a", "b", "/", "c", "?", "$", "*", "%C3%BC", "%61", "%2F", "%3F"]), max_size=6)
 
 
 def model(lines: list[tuple[str, str]], path: str) -> bool:
@@ -240,8 +247,8 @@ def model(lines: list[tuple[str, str]], path: str) -> bool:
                 groups[-1][1].append((name.lower(), value))
     agent = "foobot" if any("foobot" in agents for agents, _ in groups) else "*"
 
-    def plain(text: str) -> str:  # 2.2.2: octets in one spelling, `/` apart
-        return re.sub("%(?!2F|25)..", lambda escape: chr(int(escape[0][1:], 16)), text)
+    def plain(text: str) -> str:  # 2.2.2: octets in one spelling, reserved ones apart
+        return re.sub("%(?!2F|25|3F)..", lambda escape: chr(int(escape[0][1:], 16)), text)
 
     best, allows = 0, True
     for verb, pattern in (rule for agents, rules in groups if agent in agents for rule in rules):
@@ -280,6 +287,14 @@ def test_what_an_answer_means(status: int | None, state: Robots) -> None:
 def test_a_crawl_delay_is_for_the_agents_named_so_far() -> None:
     text = b"User-agent: FooBot\nCrawl-delay: 3\nUser-agent: Bar\nDisallow: /x\n"
     assert [Rules(text, token).crawl_delay for token in ("foobot", "bar")] == [3.0, None]
+
+
+def test_the_last_of_several_crawl_delays_was_kept() -> None:
+    """www.archives.gov wants 10 s of everybody; the 2 s of the agent behind it became everybody's."""
+    text = b"User-agent: *\nCrawl-delay: 10\n\nUser-agent: usasearch\nCrawl-delay: 2\n\nSitemap: http://h/s\n"
+    assert [Rules(text, token).crawl_delay for token in ("foobot", "usasearch")] == [10.0, 2.0]
+    assert Rules(group("Crawl-delay: 5", "Crawl-delay: 1", "Crawl-delay: x"), "foobot").crawl_delay == 5.0
+    assert Rules(group("Crawl-delay: 0"), "foobot").crawl_delay == 0.0
 
 
 def test_the_line_that_decides_is_named() -> None:

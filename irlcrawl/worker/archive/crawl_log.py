@@ -10,13 +10,14 @@ kind L; `via` is the page that linked to the URL first, or redirected to it. Ann
 `address`, the address that was asked; `gap_address` and `gap_site`, seconds that had to lie between the start of this
 request and the start of the next, where an address is shared by many sites or a site has many hosts (their requests
 overlap, and what is due changes); `crawl_delay` (seconds) of a robots.txt, as it is kept, and `crawl_delay_asked` if it
-asks for more; `robots_of=another` of a robots.txt that was asked for because that of another host redirected to it, and
-that says nothing of its own host; `retry_after` of an answer that throttles, in seconds if the server gave a date and
-told its own time. `faults` are those of a response that was taken all the same, words joined by `+`
-(worker/fetch/repair.py), `wishes` those of the page's owner about its use, joined alike (web/wishes.py); `canonical` is
-the URL of which a page calls itself an alias (rel=canonical), where that is another one, `redirect` the one to which
-the server sends on. What was left out of a page is told with its number: `truncated` (why its body is not whole), and
-those of worker/harvest/counters.CUT. Where a proxy resolves names, `address` is 100::…, one for each name.
+asks for more; `damaged=1` of a robots.txt whose content coding is, which closes its host; `robots_of=another` of a
+robots.txt that was asked for because that of another host redirected to it, and that says nothing of its own host;
+`retry_after` of an answer that throttles, in seconds if the server gave a date and told its own time. `faults` are
+those of a response that was taken all the same, words joined by `+` (worker/fetch/repair.py), `wishes` those of the
+page's owner about its use, joined alike (web/wishes.py); `canonical` is the URL of which a page calls itself an alias
+(rel=canonical), where that is another one, `redirect` the one to which the server sends on. What was left out of a page
+is told with its number: `truncated` (why its body is not whole), and those of worker/harvest/counters.CUT. Where a
+proxy resolves names, `address` is 100::…, one for each name.
 
 Of a page that was visited before, `visit` says which visit it is (or, without a response, would have been), and
 `change` what it found: none (304), same (the same bytes), near (the same but for its frame, dates and digits), yes,
@@ -131,7 +132,7 @@ def line(unit: Unit, exchange: Exchange | None, location: Location, cut: Mapping
     if unit.robots is not None and not is_host(unit.host, origin_of(unit.url)):
         notes["robots_of"] = "another"
     elif unit.robots is not None:
-        for name in ("crawl_delay", "crawl_delay_asked"):
+        for name in ("crawl_delay", "crawl_delay_asked", "damaged"):
             if unit.robots.get(name):
                 notes[name] = f"{unit.robots[name]:g}"
     throttled = unit.reason == Reason.THROTTLED or (exchange is not None and exchange.status in THROTTLES)

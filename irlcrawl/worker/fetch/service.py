@@ -49,7 +49,7 @@ from irlcrawl.worker.fetch.wishes import Wishes
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.known_rules import KnownRules
-from irlcrawl.worker.harvest.process import discovering, finished, rules_text, with_tdm
+from irlcrawl.worker.harvest.process import discovering, finished, rules_read, with_tdm
 from irlcrawl.worker.harvest.rules_log import Pointer
 
 if TYPE_CHECKING:
@@ -204,9 +204,9 @@ class Worker:
     def rules_at(self, pointer: Sequence[int]) -> Rules | None:
         return self._rules.at(pointer)
 
-    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
-        text = b"" if exchange is None else rules_text(exchange, self.config)
-        return Rules(with_tdm(text, tdm), self._token)
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules | None:
+        text, damaged = (b"", False) if exchange is None else rules_read(exchange, self.config)
+        return None if damaged else Rules(with_tdm(text, tdm), self._token)
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
         self._detour_number += 1

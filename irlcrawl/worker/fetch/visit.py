@@ -79,8 +79,9 @@ class Services(Protocol):
         """The rules a pointer names; None when their log is gone. Damaged."""
         ...
 
-    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules:
-        """The rules in a robots.txt response (None: there are none), with the lines of a tdmrep.json."""
+    def rules_of(self, exchange: Exchange | None, tdm: str = "") -> Rules | None:
+        """The rules in a robots.txt response (None: there are none), with the lines of a tdmrep.json. None where its
+        content coding is damaged."""
         ...
 
     async def detour(self, visit: int, url: bytes, fetch_s: float) -> Detour:
@@ -414,9 +415,14 @@ class Visit:
         rest = rests_of_hosts(self._config.politeness).after(self.lease.denials + 1)
         state, seconds = outcome(status, self._config.robots, rest)
         asked = crawl_delay = 0.0
+        damaged = False
         if state is Robots.RULES:
             assert fetched is not None and fetched.exchange is not None
             self._rules = self._services.rules_of(fetched.exchange)
+            damaged = self._rules is None
+            if damaged:  # as above
+                state, seconds = outcome(None, self._config.robots, rest)
+        if self._rules is not None:
             asked = self._rules.crawl_delay or 0.0
             crawl_delay = min(asked, self._config.politeness.crawl_delay_max_seconds)
             self._gap = max(self._gap, crawl_delay)
@@ -444,6 +450,8 @@ class Visit:
             fact["tdm"] = tdm
         if asked > crawl_delay:
             fact["crawl_delay_asked"] = asked
+        if damaged:
+            fact["damaged"] = 1
         pointer = await self._keep_robots(url, fetched, fact, reason)
         self._robots = {"state": int(state), "until": until, "rules": pointer, "crawl_delay": crawl_delay}
         if state is not Robots.DENY:

@@ -30,8 +30,8 @@ class Context:
         self.everywhere = Scope(config.scope, config.site, [b"any"])
         """What limits and patterns let through, wherever it is."""
         self.of_lists = Scope(replace(config.scope, include=[]), config.site, [b"any"])
-        """Which sitemaps are read: they may lie outside of what is crawled, or at another host; what they list does
-        not."""
+        """Which sitemaps are read: they may lie outside of what is crawled, at another host of their site, and, as far
+        as a robots.txt itself names them, of another site; what they list does not."""
         self.plugged: Plugged | None = None
         """The plug-ins that are called for pages; None if none is named."""
         self.spelling: Spelling | Renaming = Spelling(config.urls, config.site, config.url_rule)

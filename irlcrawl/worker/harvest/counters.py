@@ -34,8 +34,8 @@ COUNTERS = {
         "links of near-duplicates in a row (page.near_duplicates_max), not followed", "trapped_urls", "in traps"
     ),
     "beyond_max": Counted(
-        "links beyond page.links_max of their page, or 50,000 of a sitemap, not followed; where a page has over four "
-        "times as many, at least",
+        "links beyond page.links_max of their page, 50,000 of a sitemap, or 2,000 sitemaps of a robots.txt, not "
+        "followed; where a page has over four times as many, at least",
         "beyond_max_urls",
         "beyond page.links_max",
     ),

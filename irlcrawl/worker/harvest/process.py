@@ -65,6 +65,8 @@ LINKS_STEP = 500
 """Rows made between two stops."""
 URL_BYTES_SPELLED = 65_535
 """A longer URL is out of every scope, so its spelling does not matter."""
+OTHERS_SITEMAPS_MAX = 100
+"""Sitemaps of other sites, out of scope, that a robots.txt may name; of 4,231 files the most name 80."""
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _LIST_NAME = re.compile(rb"(?i)\.(?:xml|txt|rss|atom)(?:\.gz)?(?:\?|$)")
 _CHANGE = list(VISIT).index("change")
@@ -142,12 +144,18 @@ def _read(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> 
 def rules_text(exchange: Exchange, config: Config) -> bytes:
     """The text of a robots.txt response, as much of it as is read (robots.bytes_max), in whole lines: the half of a
     path that a bound leaves would forbid, or allow, far more. In UTF-8 (RFC 9309 2.3), also where it came in UTF-16."""
+    return rules_read(exchange, config)[0]
+
+
+def rules_read(exchange: Exchange, config: Config) -> tuple[bytes, bool]:
+    """(rules_text(), whether its content coding is damaged before the bound: then it is not all that the file says)."""
     text, cut = decode(exchange.body, exchange.coding, config.robots.bytes_max)
+    damaged = cut and not exchange.truncated and len(text) < config.robots.bytes_max
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = text.decode("utf-16", "replace").encode("utf-8", "replace")
     if cut or exchange.truncated:
         text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
-    return text
+    return text, damaged
 
 
 def with_tdm(rules: bytes, tdm: str) -> bytes:
@@ -221,7 +229,7 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     if len(target) <= context.config.scope.url_bytes_max:
         found.notes["redirect"] = target.decode("ascii")
     depth, hop = unit.carried.depth, unit.carried.hop + 1
-    scope = context.of_lists if _of_list(unit, target) else context.scope
+    scope = context.of_lists if _of_list(unit, target, context) else context.scope
     if depth == 0 and not scope.contains(target, 0, hop) and context.everywhere.contains(target, 0, hop):
         found.scope += scope.entries_of_seed(target, context.spelling.of(target))
     elif not scope.contains(target, depth, hop):
@@ -232,11 +240,15 @@ def _redirect(unit: Unit, exchange: Exchange, context: Context, found: UnitRows)
     yield from _add(unit, context, found, [(target, source)], depth, hop)
 
 
-def _of_list(unit: Unit, target: bytes) -> bool:
-    """Whether what redirects is a sitemap, as far as names tell: a robots.txt named it, or both are called so."""
+def _of_list(unit: Unit, target: bytes, context: Context) -> bool:
+    """Whether what redirects is a sitemap, as far as names tell: a robots.txt named it; or both are called so, and of
+    one site, as the parts of an index are."""
     if unit.carried.source != Source.SITEMAP:
         return False
-    return unit.carried.via.endswith(b"/robots.txt") or all(map(_LIST_NAME.search, (unit.url, target)))
+    if unit.carried.via.endswith(b"/robots.txt"):
+        return True
+    own_site = context.names(unit.url)[0] == context.names(target)[0]
+    return own_site and all(map(_LIST_NAME.search, (unit.url, target)))
 
 
 def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) -> Steps[None]:
@@ -330,11 +342,11 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     if unit.page is not None or context.config.revisit.enabled:
         found.wording = wording(body, html)
     found.directory = directory_key(unit.url)
-    if context.config.page.sitemaps and (yield from _listed(unit, body, content_type, context, found)):
-        return
     directives = [value.decode("latin-1") for name, value in fields if name == b"x-robots-tag"]
     token = context.product_token
     nofollow = bool(directives) and robots_header(directives, token)[0]
+    if context.config.page.sitemaps and (yield from _listed(unit, body, content_type, context, found, nofollow)):
+        return
     page = yield from extracting(
         body, content_type, unit.url, context.config.page, product_token=token, nofollow=nofollow
     )
@@ -396,15 +408,22 @@ def _sitemaps(unit: Unit, rules: bytes, context: Context, found: UnitRows) -> St
     assert unit.robots is not None
     depth = unit.robots.get("depth", 0) + 1
     scope = context.of_lists if context.scope.has_host(unit.url) else context.scope
-    inside = yield from _inside(sitemaps.of_robots(rules, unit.url), depth, context, found, scope)
+    urls, beyond = yield from sitemaps.of_robots(rules, unit.url)
+    inside = yield from _inside(urls, depth, context, found, scope)
+    inside, others = yield from _near(inside, unit, context, OTHERS_SITEMAPS_MAX)
+    if beyond + others:
+        found.counts["beyond_max"] = beyond + others
     yield from _add(unit, context, found, inside, depth, 0)
 
 
-def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows) -> Steps[bool]:
-    """Whether a body is a sitemap or a feed; then the rows are there of what it lists."""
-    named = unit.carried.source in (Source.SITEMAP, Source.SEED)
+def _listed(
+    unit: Unit, body: bytes, content_type: str, context: Context, found: UnitRows, nofollow: bool
+) -> Steps[bool]:
+    """Whether a body is a sitemap or a feed; then the rows are there of what it lists. nofollow: its header says so."""
+    source = sitemaps.source_of(unit.carried.source, unit.carried.depth)
+    named = source in (Source.SITEMAP, Source.SEED)
     body, partly = yield from sitemaps.unpacking(body, unit.url, context.config.fetch.decoded_bytes_max, named)
-    as_text = sitemaps.may_be_list(unit.carried.source, body)
+    as_text = sitemaps.may_be_list(source, body)
     lists = yield from sitemaps.listing(body, content_type, unit.url, as_text)
     if lists is None:
         return False
@@ -412,11 +431,17 @@ def _listed(unit: Unit, body: bytes, content_type: str, context: Context, found:
     found.lists = PageFlag.FEED if sitemaps.is_feed(body) else PageFlag.SITEMAP
     if partly:
         found.counts["partly_read"] = 1
+    if nofollow and context.config.page.nofollow:
+        return True
     if beyond:
         found.counts["beyond_max"] = beyond
     depth = unit.carried.depth + 1
-    scope = context.of_lists if unit.carried.source == Source.SITEMAP and sitemaps.is_index(body) else context.scope
-    inside = yield from _inside(urls, depth, context, found, scope)
+    of_index = unit.carried.source == Source.SITEMAP and sitemaps.is_index(body)
+    inside = yield from _inside(urls, depth, context, found, context.of_lists if of_index else context.scope)
+    if of_index:
+        inside, others = yield from _near(inside, unit, context, 0)
+        if others:
+            found.counts["out_of_scope"] = found.counts.get("out_of_scope", 0) + others
     yield from _add(unit, context, found, inside, depth, 0)
     if found.lists == PageFlag.SITEMAP and len(urls) > 1:
         yield from _rank(unit, body, context, found)
@@ -458,6 +483,25 @@ def _inside(
     if len(inside) < len(links):
         found.counts["out_of_scope"] = len(links) - len(inside)
     return inside
+
+
+def _near(
+    links: list[tuple[bytes, Source]], unit: Unit, context: Context, others_max: int
+) -> Steps[tuple[list[tuple[bytes, Source]], int]]:
+    """(of the sitemaps that a site names those that are its own or in scope, and at most `others_max` of others, how
+    many those are beyond it): a site in scope chooses what is asked for at its own expense, not at a stranger's."""
+    own = context.names(unit.url)[0]
+    kept: list[tuple[bytes, Source]] = []
+    others = 0
+    for at, link in enumerate(links):
+        if at % LINKS_STEP == LINKS_STEP - 1:
+            yield
+        if context.names(link[0])[0] != own and not context.scope.contains(link[0]):
+            others += 1
+            if others > others_max:
+                continue
+        kept.append(link)
+    return kept, max(others - others_max, 0)
 
 
 def _in_scope(links: list[tuple[bytes, Source]], depth: int, scope: Scope) -> Steps[list[tuple[bytes, Source]]]:

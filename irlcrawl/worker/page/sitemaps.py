@@ -22,10 +22,10 @@ from irlcrawl.worker.page import charset
 
 LINKS_MAX = 50_000
 """URLs taken of one sitemap: more are none by the protocol."""
-OF_ROBOTS_MAX = 100
-"""Sitemaps taken of one robots.txt."""
-REFERENCES_MAX = 4 * LINKS_MAX
-"""References looked at in one sitemap: some are no links, some name the same URL."""
+OF_ROBOTS_MAX = 2000
+"""Sitemaps taken of one robots.txt; of 4,231 files eight name more than 100, the longest 1,293."""
+REFERENCES_PER_LINK = 4
+"""For each URL that may be taken so many references are looked at: some are no links, some name the same URL."""
 REFERENCE_BYTES_MAX = 16_384
 BLANKS_MAX = 1000
 WINDOW_BYTES = 256 << 10
@@ -78,10 +78,11 @@ _BOM = b"\xef\xbb\xbf"
 _TEXT_LINE = re.compile(rb"^[ \t]*+(https?://[^\s<>\"]{1,%d}+)[ \t]*+\r?$" % REFERENCE_BYTES_MAX, _LINE)
 
 
-def of_robots(text: bytes, url: bytes) -> list[bytes]:
-    """The sitemaps that the robots.txt at `url` names, in stored form, each once, OF_ROBOTS_MAX at most."""
+def of_robots(text: bytes, url: bytes) -> Steps[tuple[list[bytes], int]]:
+    """(the sitemaps that the robots.txt at `url` names, in stored form, each once, how many more there are than
+    OF_ROBOTS_MAX). In steps."""
     lines = (match[1] for match in _ROBOTS_LINE.finditer(_in_lines(text)))
-    return at_once(_stored(lines, url, OF_ROBOTS_MAX))[0]
+    return _stored(lines, url, OF_ROBOTS_MAX)
 
 
 def unpacking(body: bytes, url: bytes, bytes_max: int, named: bool = False) -> Steps[tuple[bytes, bool]]:
@@ -94,8 +95,8 @@ def unpacking(body: bytes, url: bytes, bytes_max: int, named: bool = False) -> S
 
 def listed(body: bytes, content_type: str, url: bytes, as_text: bool) -> tuple[list[bytes], int] | None:
     """(the URLs that a sitemap or a feed at `url` lists, in stored form, each once, how many more there are than
-    LINKS_MAX); None for what is neither. `as_text`: a robots.txt or a sitemap names it, so plain text is a list,
-    too."""
+    LINKS_MAX); None for what is neither. `as_text`: a robots.txt or a sitemap names it, so plain text is a list, too,
+    and under any type a text of nothing but URLs."""
     return at_once(listing(body, content_type, url, as_text))
 
 
@@ -103,7 +104,8 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     """listed(), in steps."""
     mime = essence(content_type)
     told = mime in _UNTOLD or mime == "text/plain" or _is_xml(mime)
-    if not (told or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
+    in_lines = as_text and is_url_list(body)
+    if not (told or in_lines or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
         return None
     codec = charset.sniff(body, content_type)
     if len(body) > LARGE_BYTES:
@@ -112,8 +114,8 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         body = yield from charset.recoding(body, codec)
     kind = _KIND.search(_beginning(body))
     if kind is None:
-        is_text = mime == "text/plain" or (mime in _UNTOLD and is_url_list(body))
-        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if as_text and is_text else None
+        is_text = as_text and (mime == "text/plain" or is_url_list(body))
+        return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if is_text else None
     if b"<!--" in body:
         body = yield from uncommented(body)
     elif len(body) > LARGE_BYTES:
@@ -126,9 +128,14 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     return (yield from _stored(_of_feed(body), url, LINKS_MAX, named or url))
 
 
+def source_of(source: int, depth: int) -> int:
+    """The source of a URL as far as lists go: where a seed moved (a redirect keeps the depth) is the seed."""
+    return Source.SEED if source == Source.REDIRECT and depth == 0 else source
+
+
 def may_be_list(source: int, body: bytes) -> bool:
     """Whether a body may be a list although its type does not say so, as text/html and text/plain: a robots.txt or a
-    sitemap names it as one (`source`: of its URL); a seed has to look like one."""
+    sitemap names it as one (`source`: source_of its URL); a seed has to look like one."""
     return source == Source.SITEMAP or (source == Source.SEED and (is_url_list(body) or _says_sitemap(body)))
 
 
@@ -287,7 +294,7 @@ def _stored(
     references: Iterable[bytes | None], url: bytes, links_max: int, base_url: bytes | None = None
 ) -> Steps[tuple[list[bytes], int]]:  # fmt: skip
     """References in stored form, each once and without the document itself, and how many more than `links_max` there
-    are, as far as REFERENCES_MAX; None among them is a stop. base_url: what they refer to, if that is another URL."""
+    are, as far as REFERENCES_PER_LINK; None among them is a stop. base_url: what they refer to, if not to `url`."""
     found: dict[bytes, None] = {}
     known: set[bytes] = set()
     beyond = worked = 0
@@ -301,7 +308,7 @@ def _stored(
         if reference is None or reference in known:
             continue
         known.add(reference)
-        if len(known) > REFERENCES_MAX:
+        if len(known) > REFERENCES_PER_LINK * links_max:
             return list(found), beyond + 1
         if len(found) >= links_max:
             beyond += 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
 from pathlib import Path
 
 from drum import Files
 
+import brotlicffi
 import pytest
+import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
 from irlcrawl.base.keys import name_key
@@ -161,6 +164,19 @@ def test_the_part_of_a_robots_txt_that_came_in_time_was_all_of_it(tmp_path: Path
         end, harvest = worker.crawl(origin(server), ["/"], robots=UNKNOWN)
         assert end["robots"]["state"] == state and end["reached"] == (state is Robots.ALLOW)
         assert harvest.outcomes[0]["status"] == int(status[:3]) and harvest.facts[0]["failed"] == 0
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "br"])
+def test_what_was_before_the_damage_of_a_robots_txt_was_all_of_it(tmp_path: Path, coding: str) -> None:
+    text = b"User-agent: *\n" + b"".join(b"Disallow: /%x\n" % n**3 for n in range(3000)) + b"Disallow: /private\n"
+    packed = {"gzip": gzip.compress, "zstd": zstandard.compress, "br": brotlicffi.compress}[coding](text)
+    damaged = response(packed[: len(packed) // 2], f"Content-Encoding: {coding}", kind="text/plain")
+    with Loopback({"/robots.txt": damaged, "/private": PAGE}) as server, Driver(tmp_path, crawl_config()) as worker:
+        end, harvest = worker.crawl(origin(server), ["/private"], robots=UNKNOWN)
+        assert [asked.target for asked in server.asked] == ["/robots.txt"]
+        assert end["robots"]["state"] == Robots.DENY and end["outcome"] == "failed"
+    assert crawl_log.parse(harvest.outcomes[0]["line"]).notes["damaged"] == "1"
+    assert harvest.facts[0]["robots"] == Robots.DENY and harvest.facts[0]["rules_length"] == 0
 
 
 def test_robots_redirects_stay_inside_the_visit_on_the_same_name(tmp_path: Path) -> None:

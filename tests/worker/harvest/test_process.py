@@ -275,9 +275,45 @@ def test_a_sitemap_that_was_moved_out_of_scope_was_not_read() -> None:
         b"http://cdn.test/map?id=1"
     ]
     child = named | {"via": b"http://a.test/index.xml"}
+    assert not _redirected(unit("http://a.test/1.xml", **child), "http://other.test/1.xml", here), "of another site"
     assert _redirected(unit("http://a.test/1.xml.gz", **child), "/all/1.XML.gz?v=2", here)
     assert not _redirected(unit("http://a.test/docs/page", **child), "http://other.test/page", here)
     assert not _redirected(unit("http://a.test/1.xml", depth=1), "/all/1.xml", here)
+
+
+def test_a_site_in_scope_made_the_crawl_ask_any_other_for_what_it_chose() -> None:
+    """A robots.txt names an index of its own, which lists thousands of searches at another site."""
+    parts = [b"http://a.test/1.xml", b"http://b.a.test/2.xml", b"http://c.test/3.xml"]
+    parts += [b"http://victim.test/search?q=%d" % number for number in range(20)]
+    body = b"<sitemapindex>" + b"".join(b"<sitemap><loc>%s</loc></sitemap>" % part for part in parts)
+    index = unit("http://a.test/index.xml", source=Source.SITEMAP, via=b"http://a.test/robots.txt")
+    known = context((b"host a.test", b"host c.test"))
+    found = process(index, exchange(body + b"</sitemapindex>"), LOCATION, known)
+    assert urls(found) == parts[:3] and found.counts["out_of_scope"] == 20
+
+
+def test_a_robots_text_names_sitemaps_of_other_sites_up_to_a_bound() -> None:
+    count, beyond = process_module.OTHERS_SITEMAPS_MAX, 7
+    lines = [b"Sitemap: http://victim.test/search?q=%d\n" % number for number in range(count + beyond)]
+    lines += [b"Sitemap: http://www.a.test/%d.xml\n" % number for number in range(300)]
+    robots = {"robots": int(Robots.RULES), "robots_until": 2e9, "depth": 0}
+    asked = unit("http://a.test/robots.txt", segment=NO_SEGMENT, cls=Class.NONE, robots=robots)
+    found = process(asked, exchange(b"".join(lines)), LOCATION, context((b"host a.test",)))
+    assert sum(url.startswith(b"http://victim.test/") for url in urls(found)) == count
+    assert len(found.links) == count + 300 and found.counts["beyond_max"] == beyond
+    assert crawl_log.parse(found.outcome[-1]).notes["beyond_max"] == str(beyond)
+
+
+@pytest.mark.parametrize(
+    "body", [b"http://a.test/1\n", gzip.compress(b"http://a.test/1\n"), b"<urlset><url><loc>/1</loc></url></urlset>"]
+)
+def test_a_list_that_is_a_seed_was_not_read_where_it_had_moved(body: bytes) -> None:
+    moved = exchange(b"", b"Location: /new/list", status=b"301 Moved")
+    ((*_, carried, target),) = process(unit(status=301, source=Source.SEED), moved, LOCATION, context()).links
+    one = unit(target.decode(), **carried._asdict())
+    assert urls(process(one, exchange(body), LOCATION, context())) == [b"http://a.test/1"]
+    deeper = unit(target.decode(), **carried._replace(depth=1)._asdict())
+    assert urls(process(deeper, exchange(body), LOCATION, context())) == []
 
 
 def test_links_of_a_seed_that_rules_spell_otherwise_were_out_of_scope() -> None:
@@ -391,6 +427,20 @@ def test_links_of_a_header_keep_the_bound_of_a_page() -> None:
     assert urls(found) == [b"http://a.test/x", b"http://a.test/0", b"http://a.test/1"]
     assert found.counts["beyond_max"] == 8
     assert crawl_log.parse(found.outcome[-1]).notes["beyond_max"] == "8"
+
+
+@pytest.mark.parametrize(
+    "body", [b"<urlset><url><loc>/1</loc></url></urlset>", b"<rss><item><link>http://a.test/1</link></item></rss>"]
+)
+def test_an_x_robots_tag_of_a_list_was_not_heard(body: bytes) -> None:
+    given_context = context()
+    for header, followed in ((b"nofollow", False), (b"Testbot: none", False), (b"noindex, follow", True)):
+        answer = exchange(body, b"X-Robots-Tag: " + header)
+        one = unit("http://a.test/list", source=Source.SITEMAP)
+        found = process(one, answer, LOCATION, given_context)
+        assert urls(found) == ([b"http://a.test/1"] if followed else []) and found.lists
+    given_context.config.page.nofollow = False
+    assert urls(process(one, exchange(body, b"X-Robots-Tag: none"), LOCATION, given_context))
 
 
 def test_links_of_a_sitemap_beyond_its_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
