@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.base.job_files import CRAWL_LOG, node_of
-from irlcrawl.cli.filters import host_named, site_filter, site_named
+from irlcrawl.cli.filters import host_named, page_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal import words
@@ -233,13 +233,9 @@ def _held_up(job: JobDir, note: str, files: Files) -> Iterator[tuple[bytes, byte
 def get(args: argparse.Namespace) -> int:
     from irlcrawl.ask import get as archive_get
     from irlcrawl.ask.outcomes import check_log
-    from irlcrawl.base.url import SeedError, seed_url
 
     job = JobDir(args.job).require()
-    try:
-        url = seed_url(args.url)
-    except SeedError as error:
-        raise ConfigError(f"{args.url[:200]!r}: {error}") from error
+    url = page_named(job, args.url, bar_for)
     try:
         found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload",
                                 bar_of=bar_for)  # fmt: skip
