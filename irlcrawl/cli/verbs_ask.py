@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.base.job_files import CRAWL_LOG, node_of
-from irlcrawl.cli.filters import host_named, site_filter, site_named
+from irlcrawl.cli.filters import host_named, page_named, site_filter, site_named
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl import status as status_record
 from irlcrawl.terminal import words
@@ -28,6 +28,7 @@ from irlcrawl.terminal.progress import Bar, bar_for, beside_output, reader_may_l
 if TYPE_CHECKING:
     from drum import Files
 
+    from irlcrawl.config.keys import Site
     from irlcrawl.upkeep.measure import Machine
     from irlcrawl.worker.archive.crawl_log import LogEntry
 
@@ -114,7 +115,7 @@ def parameters(args: argparse.Namespace) -> int:
     from irlcrawl.ask.parameters import idle_parameters
     from irlcrawl.cli.steer import steer
     from irlcrawl.config.lists import PARAMETER
-    from irlcrawl.config.toml import load_stored, toml_value
+    from irlcrawl.config.toml import load_stored
 
     if args.pages < 1:
         raise ConfigError("--pages: takes a number of pages, at least 1")
@@ -132,16 +133,29 @@ def parameters(args: argparse.Namespace) -> int:
     for one in found:
         if PARAMETER.fullmatch(one.parameter):
             names.setdefault(one.site, []).append(one.parameter)
-    sites = load_stored(job.config_file).site
-    changes = [
-        f"site.{toml_value(site)}.parameters={toml_value([*known, *fresh])}"
-        for site, own in names.items()
-        if (fresh := [name for name in own if name not in (known := (site in sites and sites[site].parameters) or [])])
-    ]
+    changes = _left_out(load_stored(job.config_file).site, names)
     if changes:
         return steer(args.job, "set", changes)
     print("nothing to write: no parameter that is not left out already is one of these")
     return ExitCode.DONE
+
+
+def _left_out(sites: Mapping[str, Site], names: Mapping[str, list[str]]) -> list[str]:
+    """The changes (KEY=VALUE) that leave parameters of sites out, also for hosts that have `parameters` of their own,
+    which would hide those of the site."""
+    from irlcrawl.config.overrides import Overrides
+    from irlcrawl.config.toml import toml_value
+
+    overrides, changes = Overrides(sites), []
+    sections = {name.lower().rstrip("."): name for name in sites}
+    for site, fresh in names.items():
+        below = (name for known, name in sections.items() if known.endswith(f".{site}"))
+        hiding = [name for name in below if sites[name].parameters is not None]
+        for section in (sections.get(site, site), *hiding):
+            known = overrides.of(section.lower()).parameters or []
+            if more := [name for name in fresh if name not in known]:
+                changes.append(f"site.{toml_value(section)}.parameters={toml_value([*known, *more])}")
+    return changes
 
 
 def _print_rows(rows: Iterable[tuple[str, ...]]) -> None:
@@ -219,13 +233,9 @@ def _held_up(job: JobDir, note: str, files: Files) -> Iterator[tuple[bytes, byte
 def get(args: argparse.Namespace) -> int:
     from irlcrawl.ask import get as archive_get
     from irlcrawl.ask.outcomes import check_log
-    from irlcrawl.base.url import SeedError, seed_url
 
     job = JobDir(args.job).require()
-    try:
-        url = seed_url(args.url)
-    except SeedError as error:
-        raise ConfigError(f"{args.url[:200]!r}: {error}") from error
+    url = page_named(job, args.url, bar_for)
     try:
         found = archive_get.get(job.path, url, "headers" if args.headers else "record" if args.record else "payload",
                                 bar_of=bar_for)  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, command
-from irlcrawl.cli.filters import host_named
+from irlcrawl.cli.filters import host_named, page_named
 from irlcrawl.cli.hand_in import hand_in, hand_in_seeds, tell_handed_in
 from irlcrawl.cli.steer import steer
 from irlcrawl.config.keys import Config, ConfigError
@@ -116,7 +116,7 @@ def revisit(args: argparse.Namespace) -> int:
         raise ConfigError(f"revisit.enabled is false; to switch it on: {command('set', args.job)} revisit.enabled=true")
     if not args.what and not args.match and not args.earlier:
         raise ConfigError("revisit takes URLs, hosts, --match or --earlier")
-    order, make = _order(args), _earlier if args.earlier else _orders
+    order, make = _order(job, args), _earlier if args.earlier else _orders
     count, told = 0, ""
 
     def made(catalog: Catalog, path_of: Callable[[int], str]) -> str | None:
@@ -140,18 +140,14 @@ def revisit(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _order(args: argparse.Namespace) -> Order:
+def _order(job: JobDir, args: argparse.Namespace) -> Order:
     """ConfigError for a URL that is none."""
-    from irlcrawl.base.url import SeedError, seed_url
     from irlcrawl.crawl.orders import Order
 
     urls, hosts = [], []
     for asked in args.what:
         if "/" in asked:
-            try:
-                urls.append(seed_url(asked))
-            except SeedError as error:
-                raise ConfigError(f"{asked[:200]!r}: {error}") from error
+            urls.append(page_named(job, asked, bar_for))
         elif (name := host_named(asked)) is not None:
             hosts.append(name.encode())
     return Order(tuple(urls), tuple(hosts), tuple(args.match))

@@ -42,8 +42,19 @@ ROUNDS_MAX = 8
 """One rule may make work for another: `/a%252e%252e` needs two rounds. A URL that needs more stays as it was."""
 
 TRACKING = (
-    "utm_*", "itm_*", "mtm_*", "matomo_*", "piwik_*", "pk_campaign", "pk_cid", "pk_content", "pk_kwd", "pk_keyword",
-    "pk_medium", "pk_source", "hsa_*", "_ga", "_gl", "gclid", "gclsrc", "gbraid", "wbraid", "dclid", "srsltid",
+    "utm_source*", "utm_medium*", "utm_campaign*", "utm_term*", "utm_content*", "utm_id", "utm_id_", "utm_ad",
+    "utm_adgroup*", "utm_adset*", "utm_affiliate", "utm_brand", "utm_channel", "utm_cid", "utm_compaign",
+    "utm_creative*", "utm_device", "utm_email*", "utm_emcid", "utm_emmid", "utm_expid", "utm_hp_ref", "utm_int",
+    "utm_journey_id", "utm_keyword*", "utm_klaviyo_id", "utm_lob", "utm_mailing", "utm_marketing_tactic",
+    "utm_matchtype", "utm_name", "utm_network", "utm_newsletterid", "utm_oi", "utm_place", "utm_placement",
+    "utm_position", "utm_prid", "utm_product", "utm_pubreferrer", "utm_reader", "utm_referrer", "utm_relevant_index",
+    "utm_roistat", "utm_serial", "utm_servlet", "utm_session", "utm_siteid", "utm_social*", "utm_supplier", "utm_swu",
+    "utm_tag", "utm_umguk", "utm_user*", "utm_viz_id", "utm_wave",
+    "itm_source*", "itm_medium*", "itm_campaign*", "itm_content", "itm_term", "itm_channel", "itm_audience",
+    "mtm_campaign", "mtm_keyword", "mtm_kwd", "mtm_source", "mtm_medium", "mtm_content", "mtm_cid", "mtm_group",
+    "mtm_placement", "matomo_*", "piwik_*", "pk_campaign", "pk_cid", "pk_content", "pk_kwd", "pk_keyword",
+    "pk_medium", "pk_source", "hsa_acc", "hsa_ad", "hsa_cam", "hsa_grp", "hsa_kw", "hsa_la", "hsa_mt", "hsa_net",
+    "hsa_ol", "hsa_src", "hsa_tgt", "hsa_ver", "_ga", "_gl", "gclid", "gclsrc", "gbraid", "wbraid", "dclid", "srsltid",
     "fbclid",
     "fb_action_ids", "fb_action_types", "fb_ref", "fb_source", "yclid", "ysclid", "_openstat", "msclkid", "twclid",
     "ttclid", "igshid", "igsh", "li_fat_id", "epik", "irclickid", "mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi",
@@ -53,9 +64,10 @@ TRACKING = (
     "trk_module", "trk_sid", "vgo_ee", "_bta_c", "_bta_tid",
 )  # fmt: skip
 """Names in lower case; `*` at the end: any rest. Campaign and click ids, after the lists that people keep for browsers:
-ClearURLs (rules for all sites), AdGuard's URL tracking filter, Brave's query filter."""
+ClearURLs (rules for all sites), AdGuard's URL tracking filter, Brave's query filter. Short beginnings are written out,
+as other names begin so: `itm_id` is an item, and `utm_x` and `utm_zone` are coordinates on a map."""
 
-_SESSION_NAMES = frozenset((b"phpsessid", b"jsessionid", b"cfid", b"cftoken"))
+_SESSION_NAMES = frozenset((b"phpsessid", b"jsessionid", b"cftoken"))
 _SESSION_PREFIX = b"aspsessionid"
 _SESSION_IDS = frozenset((b"sid", b"sessionid", b"session_id"))
 _HEX_32 = re.compile(rb"[0-9a-fA-F]{32}")
@@ -206,7 +218,8 @@ class Spelling:
         if rules.parameters is not None:
             parts = [part for part in parts if not _named(part, rules.parameters)]
         if "sessions" in names:
-            parts = [part for part in parts if not _is_session(part)]
+            cold_fusion = any(part[:8].lower() == b"cftoken=" for part in parts)
+            parts = [part for part in parts if not _is_session(part, cold_fusion)]
         if "sort_query" in names:
             parts.sort(key=lambda part: part.partition(b"=")[0])
         return b"&".join(parts)
@@ -217,10 +230,11 @@ def _named(parameter: bytes, names: Names) -> bool:
     return name in names[0] or name.startswith(names[1])
 
 
-def _is_session(parameter: bytes) -> bool:
+def _is_session(parameter: bytes, cold_fusion: bool) -> bool:
+    """Of ColdFusion a session has CFID and CFTOKEN; elsewhere `cfid` names content."""
     name, _, value = parameter.partition(b"=")
     name = name.lower()
-    if name in _SESSION_NAMES or name.startswith(_SESSION_PREFIX):
+    if name in _SESSION_NAMES or name.startswith(_SESSION_PREFIX) or (cold_fusion and name == b"cfid"):
         return True
     return name in _SESSION_IDS and _HEX_32.fullmatch(value) is not None
 

@@ -15,6 +15,7 @@ from irlcrawl.ask.parameters import Rows, counted
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
 from irlcrawl.cli import main
+from irlcrawl.config.keys import Site
 from irlcrawl.config.toml import load_stored
 from tests.crawl.virtual_crawl import Answer, Crawl, Web
 from tests.upkeep.conftest import save_config
@@ -71,6 +72,33 @@ def test_the_verb_tells_them_and_links_lead_to_one_page_from_then_on(
     assert main.main(["parameters", job, "--pages", "3", "--write"]) == ExitCode.DONE
     assert "a.test\tref\t3" in capsys.readouterr().out
     assert load_stored(JobDir(crawl.path).config_file).site["a.test"].parameters == ["ref"]
+    assert main.main(["why", job, f"{site}p?id=1&ref=z", "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["spelled"] == f"links to it lead to {site}p?id=1 (by parameters)"
+    assert main.main(["parameters", job, "--write", "--pages", "3"]) == ExitCode.DONE
+    assert "nothing" in capsys.readouterr().out
+
+
+def test_they_had_no_effect_where_a_host_has_parameters_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The site's section was written, and the host's hid it; the next `--write` said that all was done."""
+    site = "http://www.a.test/"
+    pages = [f"{site}p?id={n}&ref={ref}" for n in range(3) for ref in "xy"]
+    web = Web({site: pages})
+    for url in pages:
+        body = url.partition("&")[0].encode()
+        web.answers[url] = Answer(200, {"content-type": "text/html"}, body)
+    crawl = Crawl(tmp_path / "job", web, [site], monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    crawl.config.site |= {"www.a.test": Site(parameters=["foo"]), "test": Site(parameters=["bar"])}
+    save_config(crawl)
+    job = str(crawl.path)
+    assert main.main(["parameters", job, "--pages", "3", "--write"]) == ExitCode.DONE
+    sites = load_stored(JobDir(crawl.path).config_file).site
+    assert {name: values.parameters for name, values in sites.items()} == {
+        "www.a.test": ["foo", "ref"], "a.test": ["bar", "ref"], "test": ["bar"],
+    }  # fmt: skip
+    capsys.readouterr()
     assert main.main(["why", job, f"{site}p?id=1&ref=z", "--json"]) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out)["spelled"] == f"links to it lead to {site}p?id=1 (by parameters)"
     assert main.main(["parameters", job, "--write", "--pages", "3"]) == ExitCode.DONE

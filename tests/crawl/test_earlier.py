@@ -54,6 +54,14 @@ def test_what_was_fetched_before_pages_were_visited_again_had_no_way_to_be(
     assert run("revisit", job, "--earlier")[1] == "none of these is a URL that was fetched well and is no page\n"
 
 
+def test_a_page_is_made_of_what_is_named_in_another_spelling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    crawl = earlier(tmp_path, monkeypatch)
+    code, out, err = run("revisit", crawl.path, "--earlier", f"{SITE}3?utm_source=x")
+    assert code == ExitCode.DONE and out.startswith("made pages of 1 URL ") and err.endswith("(by tracking)\n")
+
+
 def test_pages_of_some_hosts_and_patterns_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     crawl = earlier(tmp_path, monkeypatch)
     assert run("revisit", crawl.path, "--earlier", "b.test")[1].startswith("none of these")

@@ -57,6 +57,19 @@ def test_pages_that_were_ordered_are_visited_at_once(crawl: Crawl, run: Run) -> 
     assert visits_in_state(crawl) == visits_in_log(crawl)
 
 
+def test_a_page_in_another_spelling_was_said_to_be_never_fetched(crawl: Crawl, run: Run) -> None:
+    job, other = crawl.path, f"{SITE}3?utm_source=x"
+    told = f"{other} is {SITE}3 in this crawl (by tracking)\n"
+    code, out, err = run("revisit", job, other)
+    assert (code, out.partition("\n")[0], err) == (ExitCode.DONE, "ordered visits to 1 page", told)
+    go_on(crawl, 10)
+    assert visits_in_log(crawl)[f"{SITE}3".encode()] == 2
+    assert run("get", job, other) == (ExitCode.DONE, run("get", job, f"{SITE}3")[1], told)
+    for verb in ("get", "revisit"):
+        code, out, err = run(verb, job, f"{SITE}never?utm_source=x")
+        assert code != ExitCode.DONE and not out and f"{SITE}never?utm_source=x" in err
+
+
 def test_what_it_refuses(crawl: Crawl, run: Run) -> None:
     job = crawl.path
     for arguments, told in {

@@ -20,6 +20,7 @@ GUIDES = [  # spellings of PAGE?id=7 that guides for crawlers name, and the rule
     ("http://www.example.com/Docs/page;jsessionid=0A1B2C?id=7", ["sessions"]),
     ("http://www.example.com/Docs/page?id=7&PHPSESSID=9f", ["sessions"]),
     ("http://www.example.com/Docs/page?id=7&sid=0123456789abcdef0123456789ABCDEF", ["sessions"]),
+    ("http://www.example.com/Docs/page?CFID=2218264&CFTOKEN=87004be8&id=7", ["sessions"]),
     ("http://www.example.com/(S(lit3py55t21z5v55vlm25s55))/Docs/page?id=7", ["sessions"]),
     ("http://www.example.com/%44ocs/p%61ge?i%64=7", ["unreserved"]),
     ("http://www.example.com//Docs///page?id=7", ["slashes"]),
@@ -64,6 +65,25 @@ def test_what_the_defaults_do(url: str, expected: str) -> None:
     assert Spelling(Urls(), {}).of(stored(url)) == expected.encode()
 
 
+@pytest.mark.parametrize("query", [
+    "itm_id=7", "itm_no=7", "utm_x=500000&utm_y=4649776&utm_zone=31T", "UTM_Easting=1&utm_northing=2", "mtm_id=3",
+    "hsa_id=4", "utm=1", "utm_campus=johor", "cfid=online-support",
+])  # fmt: skip
+def test_items_and_coordinates_whose_names_begin_like_those_of_campaigns_were_one_page(query: str) -> None:
+    """`itm_*` left out itm_id, so that a shop was one page."""
+    url = f"http://a.test/item?{query}".encode()
+    assert Spelling(Urls(), {}).of(url) == url
+
+
+@pytest.mark.parametrize("name", [
+    "itm_source", "itm_medium_s", "itm_campaign", "itm_content", "itm_term", "itm_channel", "itm_audience", "utm_id",
+    "utm_source_platform", "utm_creative_format", "utm_marketing_tactic", "utm_campaign_id", "utm_social-type",
+    "utm_userid", "mtm_kwd", "mtm_placement", "hsa_cam", "hsa_ver", "matomo_campaign", "pk_kwd",
+])  # fmt: skip
+def test_names_of_campaigns_that_lists_keep_are_left_out(name: str) -> None:
+    assert Spelling(Urls(), {}).of(f"http://a.test/item?id=7&{name}=x".encode()) == b"http://a.test/item?id=7"
+
+
 def test_the_order_of_parameters_of_one_name_stays() -> None:
     assert spelling("sort_query").of(b"http://a.test/?b=2&a=z&b=1&a=y") == b"http://a.test/?a=z&a=y&b=2&b=1"
 
@@ -103,7 +123,7 @@ URLS = st.lists(
     st.sampled_from([
         "a", "B", "/", "//", ".", "..", "%", "%25", "%2e", "%2F", "%41", "%c3%a4", "?", "&", "=", ";", "jsessionid=",
         "(S(lit3py55t21z5v55vlm25s55))", "(S(a))", "(X(1))",
-        "index.html", "Default.asp", "utm_a", "sid=", "0123456789abcdef" * 2, "phpsessid", "7", "~", "ä",
+        "index.html", "Default.asp", "utm_id", "sid=", "0123456789abcdef" * 2, "phpsessid", "7", "~", "ä",
     ]), max_size=12,
 )  # fmt: skip
 
@@ -161,7 +181,7 @@ def test_a_file_brings_more_parameters(tmp_path: Path) -> None:
     file = tmp_path / "parameters.txt"
     file.write_text("# ours\nref\n\nwt_*  # Webtrekk\n")
     rules = Spelling(Urls(parameters_file=str(file)), {})
-    assert rules.of(b"http://a.test/?REF=1&wt_x=2&reference=3&utm_x=4") == b"http://a.test/?reference=3"
+    assert rules.of(b"http://a.test/?REF=1&wt_x=2&reference=3&utm_id=4") == b"http://a.test/?reference=3"
     file.write_text("größe\n")
     rules = Spelling(Urls(parameters_file=str(file)), {})
     assert rules.of(b"http://a.test/?gr%C3%B6%C3%9Fe=1&Gr%c3%b6%c3%9fe=2&gr=3") == b"http://a.test/?gr=3"

@@ -356,8 +356,10 @@ def _links(unit: Unit, exchange: Exchange, context: Context, found: UnitRows) ->
     led = exchange.value(b"refresh") is not None or exchange.value(b"link") is not None
     if led and not (page.nofollow and context.config.page.nofollow):
         links = _with_header_links(page, unit.url, fields, context.config.page)
-    if page.canonical is not None and len(page.canonical) <= context.config.scope.url_bytes_max:
-        found.notes["canonical"] = page.canonical.decode("ascii")
+    if page.canonical is not None and len(page.canonical) <= URL_BYTES_SPELLED:
+        alias_of = context.spelling.of(page.canonical)
+        if alias_of != unit.url and len(alias_of) <= context.config.scope.url_bytes_max:
+            found.notes["canonical"] = alias_of.decode("ascii")
     vouched = [url for url, _ in links if url not in page.unvouched] if page.unvouched else []
     if context.plugged is not None and context.plugged.handlers:
         links = _handled(unit, exchange, body, links, context, found)

@@ -381,7 +381,7 @@ def _script_texts(markup: bytes) -> Iterator[bytes]:
     return (script[1] for script in _SCRIPT.finditer(markup))
 
 
-_REFRESH = re.compile(r"\s*+(?:\d|\.)[\d.]*+(?:\s*+[;,]\s*|\s+)(.+)", re.DOTALL)
+_REFRESH = re.compile(r"\s*+(?:\d|\.)[\d.]*+(?:\s*+[;,]\s*|\s++(?![;,]))(.+)", re.DOTALL)
 _REFRESH_URL = re.compile(r"url\s*=\s*", re.IGNORECASE)
 
 
@@ -395,8 +395,8 @@ def refresh_target(value: str) -> str | None:
     prefix = _REFRESH_URL.match(target)
     if prefix is not None:
         target = target[prefix.end() :]
-        if target[:1] in ("'", '"'):
-            target = target[1:].partition(target[0])[0]
+    if target[:1] in ("'", '"'):
+        target = target[1:].partition(target[0])[0]
     return target.strip() or None
 
 

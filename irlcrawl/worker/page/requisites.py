@@ -2,8 +2,8 @@
 style sheet needs: imports, fonts, images.
 
 Tags are found by a search in linear time that knows comments and raw text, but looks into attributes of other tags: so
-it may find a tag that stands in an attribute, which costs a request. Scripts are not run: what they ask for is not
-known. References come as they are written, distinct, in order.
+it may find a tag that stands in an attribute, which costs a request. The HTML in an iframe's `srcdoc` is a part of the
+page. Scripts are not run: what they ask for is not known. References come as they are written, distinct, in order.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ TAGS_MAX = 100_000
 """Tags read of a page: each takes some 3 microseconds."""
 REFERENCES_MAX = 10_000
 """Distinct references taken of a page or a style sheet."""
+SRCDOCS_MAX = 100
+"""Attributes `srcdoc` read of one page. One inside another is not read."""
+SRCDOC_TAGS_MAX = 1000
+"""Tags read of each."""
 CANDIDATES_MAX = 1000
 """Of an image, looked at."""
 CSS_CHARS_MAX = 2 << 20
@@ -61,7 +65,7 @@ _UNSET = r"""[^()"']++|"[^"\n]*+"|'[^'\n]*+'"""
 _CSS = re.compile(
     rf"""/\*[^*]*+(?:\*++(?!/)[^*]*+|(?!))*+|@namespace[^;]*+|{_URL}"""
     r"""|"(?:[^"\\\n]++|\\.|(?!))*+"?|'(?:[^'\\\n]++|\\.|(?!))*+'?"""
-    r"""|@import\s++(?:"([^"\n]*+)"?|'([^'\n]*+)'?)|image-set\(("""
+    r"""|@import\s*+(?:"([^"\n]*+)"?|'([^'\n]*+)'?)|image-set\(("""
     rf"""(?:{_UNSET}|\((?:{_UNSET}|(?!))*+\)|(?!))*+)""",
     re.IGNORECASE | re.DOTALL,
 )
@@ -72,7 +76,9 @@ _CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.DOTALL)
 _CANDIDATE = re.compile(r"[\s,]*+(\S++)([^,(]*+(?:\([^)]*+\)?[^,(]*+)*+)")
 
 
-def of_page(markup: bytes) -> Steps[tuple[str | None, list[str], bool]]:
+def of_page(
+    markup: bytes, tags_max: int = TAGS_MAX, srcdocs: int = SRCDOCS_MAX
+) -> Steps[tuple[str | None, list[str], bool]]:
     """(the base, the requisites) that a page in UTF-8 names; and whether it was not read to its end."""
     partly = len(markup) > MARKUP_BYTES_MAX
     markup = markup[:MARKUP_BYTES_MAX]
@@ -83,7 +89,7 @@ def of_page(markup: bytes) -> Steps[tuple[str | None, list[str], bool]]:
             yield
         if tag is None:
             continue
-        if count >= TAGS_MAX or len(found) > REFERENCES_MAX:
+        if count >= tags_max or len(found) > REFERENCES_MAX:
             partly = True
             break
         name, attributes, css = tag
@@ -91,13 +97,18 @@ def of_page(markup: bytes) -> Steps[tuple[str | None, list[str], bool]]:
             found |= dict.fromkeys(of_css(css.decode("utf-8", "replace")))
         elif name == "base":
             base = attributes.get("href") if base is None else base
+        elif name == "iframe" and srcdocs and (text := attributes.get("srcdoc")):
+            srcdocs -= 1
+            own_base, inner, cut = yield from of_page(text.encode(), SRCDOC_TAGS_MAX, 0)
+            partly |= cut
+            found |= dict.fromkeys(inner if own_base is None else ())  # resolved like those of the page
         elif name == "script" or name not in _RAW_TEXT:
             _of_element(name, attributes, found)
     if b"url(" in markup or b"image-set(" in markup:
         for count, styled in enumerate(_STYLED.finditer(markup)):
             if count % STEP_MATCHES == STEP_MATCHES - 1:
                 yield
-            if count == TAGS_MAX or len(found) > REFERENCES_MAX:
+            if count == tags_max or len(found) > REFERENCES_MAX:
                 partly = True
                 break
             found |= dict.fromkeys(of_css(unescaped(styled[1] or styled[2] or styled[3] or b"")))

@@ -109,6 +109,19 @@ def test_a_page_is_marked_as_an_alias_of_the_url_that_it_calls_canonical(
         assert (said.encode(), Source.CANONICAL) in [(row[-1], row[3].source) for row in found.links]
 
 
+@pytest.mark.parametrize(("url", "canonical", "said"), [
+    ("http://a.test/p", "/p?utm_source=x", None), ("http://a.test/~user", "/%7Euser", None),
+    ("http://a.test/p", "/c?utm_source=x", "http://a.test/c"),
+    ("http://a.test/p?utm_source=seed", "/p", "http://a.test/p"),
+])  # fmt: skip
+def test_a_page_whose_canonical_is_its_own_url_in_another_spelling_was_listed_as_an_alias(
+    url: str, canonical: str, said: str | None
+) -> None:
+    page = exchange(f"<link rel=canonical href='{canonical}'>".encode())
+    found = process(unit(url), page, LOCATION, context())
+    assert crawl_log.parse(found.outcome[-1]).notes.get("canonical") == said
+
+
 def test_rules_of_order_move_the_links_they_match() -> None:
     config = context().config
     config.priority = [Priority("/news/", 3), Priority("^http://late", -2), Priority("/none", 0), Priority("/no", 5)]

@@ -236,6 +236,8 @@ def test_robots_header(values: list[str], want: tuple[bool, bool]) -> None:
         ("0; url=/x", "/x"), ("5;URL='/x y'z", "/x y"), ('0, url="/x', "/x"), ("0 /x", "/x"), ("0;/x", "/x"),
         (" 1.5 ; url = x ", "x"), (".5;url=x", "x"), ("0;url", "url"), ("0; urls", "urls"), ("5", None), ("5;", None),
         ("", None), ("url=/x", None), ("x;url=/y", None), ("-1;url=/x", None), ("0;url=", None), ("0;url=''", None),
+        ("0; '/x'", "/x"), ('0 "/x y" z', "/x y"), ("0;'/x", "/x"), ("0;'url=/x'", "url=/x"), ("0;\"\"", None),
+        ("0 ;", None),
     ],
 )  # fmt: skip
 def test_refresh(value: str, want: str | None) -> None:

@@ -15,6 +15,8 @@ from irlcrawl.worker.page.requisites import (
     CSS_CHARS_MAX,
     CSS_MATCHES_MAX,
     REFERENCES_MAX,
+    SRCDOC_TAGS_MAX,
+    SRCDOCS_MAX,
     WINDOW_BYTES,
     of_css,
     of_page,
@@ -44,10 +46,22 @@ def test_of_page() -> None:
     ]  # fmt: skip
 
 
+def test_what_the_html_in_a_srcdoc_needs_was_not_taken() -> None:
+    inner = "<img src=b.png><iframe srcdoc='<img src=not-1>'></iframe><p style='background:url(c.png)'>"
+    page = f"""<img src=a.png><iframe srcdoc="{inner}"><img src=not-2></iframe>"""
+    page += "<iframe srcdoc='<base href=/x/><img src=not-3>'>"
+    assert at_once(of_page(page.encode())) == (None, ["a.png", "b.png", "c.png"], False)
+    many = "<iframe srcdoc='<img src=a>'>x</iframe>" * SRCDOCS_MAX + "<iframe srcdoc='<img src=no>'>"
+    assert at_once(of_page(many.encode()))[1] == ["a"]
+    images = "<img src=a>" * SRCDOC_TAGS_MAX + "<img src=no>"
+    assert at_once(of_page(f"<iframe srcdoc='{images}'>".encode())) == (None, ["a"], True)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ("@import url(a.css) print; @IMPORT 'b.css';", ["a.css", "b.css"]),
+        ('@import"a.css";@import\'b.css\'print;@important "no"', ["a.css", "b.css"]),  # as minifiers write it
         ('x { src: url("c d.woff") format("woff"), url(e.woff) }', ["c d.woff", "e.woff"]),
         ("@namespace url(http://www.w3.org/1999/xhtml); a { b: url(x\\28 1\\).png) }", ["x(1).png"]),
         ("/* url(no) */ url(yes) /* url(no", ["yes"]),
@@ -93,8 +107,8 @@ def test_nothing_breaks_it(parts: list[str]) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "<img ", "<!--", "<style>", "url(", "url('", "image-set(", "image-set('", "@import ", "/*", "<a style='",
-        "style=", "<link rel=icon ", "(",
+        "<img ", "<!--", "<style>", "url(", "url('", "image-set(", "image-set('", "@import ", "@import", "/*",
+        "<a style='", "style=", "<link rel=icon ", "(", "<iframe srcdoc=", "<iframe srcdoc='<style>'>",
     ],
 )  # fmt: skip
 def test_the_work_is_linear(part: str) -> None:
