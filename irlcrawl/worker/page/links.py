@@ -35,6 +35,8 @@ SRCDOC_WORK = 10_000
 """Of scan.WORK_MAX: what may go into all `srcdoc` of a page."""
 SRCDOCS_MAX = 100
 """Attributes `srcdoc` read of one page. One inside another is not read."""
+DIRECTIVES_CHARS_MAX = 64 << 10
+"""Of what one `<meta name=robots>` says."""
 CANDIDATES_FACTOR = 4
 """References looked at per link wanted: some references are no links, some name the same URL."""
 
@@ -215,6 +217,8 @@ class References:
                 yield
             else:
                 self._element(element)
+                if element.tag == "iframe" and self._srcdocs:
+                    yield from self._read_srcdoc(element.attrs.get("srcdoc"), element.hidden)
                 work.take(1)
                 if work.left < stop or element.tag == "iframe":
                     stop = work.left - scan.STOP_WORK
@@ -228,7 +232,7 @@ class References:
             href = element.attrs.get("href")
             if href is None and element.tag == "a":
                 href = element.attrs.get("xlink:href")
-            rels = _rels(element.attrs.get)
+            rels = _rels(element.attrs.get("rel") or "")
             if href is not None and not (self._params.nofollow and "nofollow" in rels):
                 self._link(href, not element.hidden and _vouches(rels))
         else:
@@ -253,10 +257,13 @@ class References:
 
     def _other(self, tag: str, get: Get, hidden: bool) -> None:
         if tag == "link":
-            for source in _sources(get("rel") or "", self._params.nofollow):
-                self._add(get("href"), source, _vouches(_rels(get)))
-                if source is Source.CANONICAL and self.canonical is None:
-                    self.canonical = get("href")
+            rel = get("rel") or ""
+            if sources := _sources(rel, self._params.nofollow):
+                href, vouched = get("href"), _vouches(_rels(rel))
+                for source in sources:
+                    self._add(href, source, vouched)
+                if Source.CANONICAL in sources and self.canonical is None:
+                    self.canonical = href
         elif tag == "meta":
             self._meta(get)
         elif tag == "base":
@@ -264,16 +271,14 @@ class References:
                 self.base = get("href")
         else:
             self._add(get("src"), Source.FRAME, not hidden)
-            if tag == "iframe" and self._srcdocs:
-                self._read_srcdoc(get("srcdoc"), hidden)
 
-    def _read_srcdoc(self, text: str | None, hidden: bool) -> None:
+    def _read_srcdoc(self, text: str | None, hidden: bool) -> Steps[None]:
         """A page in a page: its references are resolved like this one's, so one with a base of its own is left out."""
         if text is None:
             return
         self._srcdocs -= 1
         page = References(self._params, self._token, srcdocs=0)
-        at_once(page.read(text.encode(), self._srcdoc_work))
+        yield from page.read(text.encode(), self._srcdoc_work)
         self.partly |= page.partly
         if page.base is not None or (page.nofollow and self._params.nofollow):
             return
@@ -286,7 +291,7 @@ class References:
         if (get("http-equiv") or "").lower() == "refresh":
             self._add(refresh_target(get("content") or ""), Source.LINK)
         elif (get("name") or "").strip().lower() in self._names:
-            nofollow, noindex = _directives([get("content") or ""], self._names)
+            nofollow, noindex = _directives([(get("content") or "")[:DIRECTIVES_CHARS_MAX]], self._names)
             self.nofollow |= nofollow
             self.noindex |= noindex
 
@@ -315,15 +320,16 @@ def followed_rels(rel: str) -> bool:
 
 
 def _sources(rel: str, nofollow: bool) -> list[Source]:
-    """Which links a `<link>` with that rel is; with `nofollow` none if it says nofollow."""
+    """Which links a `<link>` with that rel is, each once; with `nofollow` none if it says nofollow."""
     rels = rel.lower().split()
-    if "stylesheet" in rels or (nofollow and "nofollow" in rels):
+    if "stylesheet" in rels or (nofollow and "nofollow" in _rels(rel)):
         return []
-    return [_LINK_RELS[rel] for rel in rels if rel in _LINK_RELS]
+    return list(dict.fromkeys(_LINK_RELS[rel] for rel in rels if rel in _LINK_RELS))
 
 
-def _rels(get: Get) -> list[str]:
-    return (get("rel") or "").lower().split()
+def _rels(rel: str) -> list[str]:
+    """What a `rel` says of vouching: its values may be apart by commas, too, as search engines take them."""
+    return rel.lower().replace(",", " ").split()
 
 
 def _vouches(rels: list[str]) -> bool:

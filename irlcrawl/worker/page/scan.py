@@ -38,8 +38,12 @@ ATTRIBUTES_MAX = 200_000
 """A tag with more ends the reading."""
 COMMENT_BYTES = 32 << 10
 """The end of a longer comment is looked for by an automaton, which takes a tenth of a pattern's time."""
+TOKEN_BYTES = 1 << 20
+"""Behind longer tags, or text, there is a stop before anything else looks at them."""
+ATTRIBUTES_BYTES_MAX = 4 << 20
+"""Bytes of a tag in which attributes are looked for."""
 VALUE_BYTES_MAX = 256 << 10
-"""Bytes of an attribute's value that are read, where it has character references."""
+"""Bytes of an attribute's value that are read."""
 
 _RAW_TEXT = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes")
 _NAMED = ("link", "meta", "base", "area")
@@ -240,7 +244,7 @@ class Attributes:
     __slots__ = ("_text",)
 
     def __init__(self, text: bytes) -> None:
-        self._text = text
+        self._text = text[:ATTRIBUTES_BYTES_MAX]
 
     def get(self, name: str) -> str | None:
         """The value of the first attribute with this (lower-case) name; None if there is none."""
@@ -261,9 +265,7 @@ def _finder(name: str) -> re.Pattern[bytes]:
 
 def unescaped(value: bytes) -> str:
     """An attribute's value in UTF-8, character references resolved."""
-    if len(value) > VALUE_BYTES_MAX and b"&" in value:
-        value = value[:VALUE_BYTES_MAX]
-    text = value.decode("utf-8", "replace").replace("\0", "\ufffd")
+    text = value[:VALUE_BYTES_MAX].decode("utf-8", "replace").replace("\0", "\ufffd")
     return _REFERENCE.sub(_character, text) if "&" in text else text
 
 
@@ -353,7 +355,10 @@ def elements(markup: bytes, *rels: str, work: Work | None = None) -> Iterator[El
             at = behind_comment(markup, comment)
             work.take((at - comment) // 2048)
             continue
-        if runs is _INNOCENT_RUNS and (token := other or tag) is not None:
+        token = other or tag
+        if token is not None and token.end() - at > TOKEN_BYTES:
+            yield None
+        if runs is _INNOCENT_RUNS and token is not None:
             innocent -= 1
             if not innocent or _telling(rels).search(markup, at, token.end()):
                 runs = _ORDINARY_RUNS

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irlcrawl.worker.page.fingerprint import BODY_BYTES_MAX, fingerprint
+from irlcrawl.worker.page.fingerprint import BODY_BYTES_MAX, fingerprint, texts_of
 
 STORY = "Once upon a time there was a page with a good deal of text in it, and"
 PAGE = f"<title>A story</title><p>{STORY} so on.<p>The second paragraph has 12 words, digits among them."
@@ -87,3 +89,21 @@ def test_other_bodies_are_told_by_all_their_bytes() -> None:
 def test_a_giant_page_is_told_by_its_first_megabyte() -> None:
     giant = PAGE + "<p>x" * (BODY_BYTES_MAX // 4)
     assert of(giant + f"<p>{STORY}") == of(giant)
+
+
+_REFUSED = re.compile(rb">[^<]{20,}+(?!</(?:script|style))")
+"""What is read of a page, as fingerprints of stored pages have it."""
+
+
+@given(
+    st.lists(st.sampled_from([
+        b"<", b">", b"</script", b"</style", b"</scrip", b"</", b"a" * 7, b"x" * 19, b"b" * 20, b"> c", b"s", b"\n",
+    ]), max_size=14).map(b"".join)
+)  # fmt: skip
+def test_texts_are_all_but_scripts_and_styles(page: bytes) -> None:
+    assert texts_of(page) == list(dict.fromkeys(_REFUSED.findall(page)))
+
+
+def test_a_page_of_gt_kept_a_worker_for_minutes() -> None:
+    """From each `>` the end of the script was looked for again. The suite's timeout is the assertion."""
+    assert texts_of(b">" * (BODY_BYTES_MAX - 64) + b"</script") == []

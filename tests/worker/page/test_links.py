@@ -10,7 +10,15 @@ from irlcrawl.base.rows import Source
 from irlcrawl.base.url import canonical
 from irlcrawl.config import keys as config
 from irlcrawl.worker.page import scan
-from irlcrawl.worker.page.links import SRCDOCS_MAX, Found, extract, link_header, refresh_target, robots_header
+from irlcrawl.worker.page.links import (
+    SRCDOCS_MAX,
+    Found,
+    extract,
+    extracting,
+    link_header,
+    refresh_target,
+    robots_header,
+)
 
 PAGE = b"http://h.example/dir/page.html"
 HTML = "text/html; charset=utf-8"
@@ -129,6 +137,23 @@ def test_nofollow_on_a_link() -> None:
         b"http://h.example/dir/x", b"http://h.example/dir/y", b"http://h.example/dir/z",
     ]  # fmt: skip
     assert urls("<link rel='next nofollow' href=/x>") == []
+
+
+@pytest.mark.parametrize("rel", ["ugc,nofollow", "nofollow, noopener", "noopener ,NOFOLLOW", "next,nofollow,"])
+def test_values_of_rel_apart_by_commas_were_followed(rel: str) -> None:
+    """Search engines take them so."""
+    assert urls(f'<a href="/x" rel="{rel}"><a href="/y" rel="noopener,me"><area href=/z rel="{rel}">') == ["/y"]
+    assert urls(f"<link rel='next {rel}' href=/x>") == []
+    assert list(link_header([f'</x>; rel="next {rel}"'], nofollow=True)) == []
+    page = extract(f'<a href="/x" rel="{rel}">'.encode(), HTML, PAGE, config.Page(nofollow=False))
+    assert page.unvouched == {b"http://h.example/x"}
+
+
+def test_a_link_counts_once_however_often_its_rel_says_what_it_is() -> None:
+    page = found("<link rel='" + "next alternate prev " * 10_000 + "canonical' href=/x>")
+    assert (page.links, page.named) == ([(b"http://h.example/x", Source.LINK)], 2)
+    header = '</x>; rel="' + "next prev " * 10_000 + '"'
+    assert list(link_header([header], nofollow=True)) == [("/x", Source.LINK)]
 
 
 VOUCHED = [
@@ -457,6 +482,11 @@ def test_pages_that_would_take_a_tree_builder_minutes(kind: str) -> None:
 def test_only_so_many_srcdocs_are_read() -> None:
     body = "".join(f"<iframe srcdoc='<a href={i}>'></iframe>" for i in range(SRCDOCS_MAX + 10)) + "<a href=last>"
     assert urls(body) == [*(f"/dir/{i}" for i in range(SRCDOCS_MAX)), "/dir/last"]
+
+
+def test_a_page_in_a_page_held_the_loop_until_it_was_read() -> None:
+    body = "<iframe srcdoc='" + '<a href="/x"><p hidden>' * 11_000 + "'>"
+    assert sum(1 for _ in extracting(body.encode(), HTML, PAGE, config.Page())) >= 20
 
 
 @pytest.mark.parametrize("content", ["1" * 1_000_000, "1." * 500_000, "." * 1_000_000, "0" + " " * 1_000_000])

@@ -372,3 +372,14 @@ def test_what_hides_ends_behind_a_long_comment_or_script_in_it(inside: bytes) ->
 def test_a_page_of_templates_held_the_loop_until_its_work_was_over(part: bytes) -> None:
     steps = links.extracting(b"<template>" + part * 100_000, "text/html", b"http://a.test/", Page())
     assert sum(1 for _ in steps) >= 25
+
+
+def test_a_value_of_megabytes_is_read_as_far_as_its_bound() -> None:
+    """Without a reference in it all was read, in one piece."""
+    value = b"a" * scan.VALUE_BYTES_MAX
+    assert scan.unescaped(value + b"b" * 1_000_000) == value.decode()
+    assert scan.Attributes(b" title='" + value * 8 + b"' href=/x").get("title") == value.decode()
+    steps = links.extracting(
+        b"<link rel='" + b"ab " * 4_000_000 + b"' href=/x>", "text/html", b"http://a.test/", Page()
+    )
+    assert sum(1 for _ in steps) >= 4
