@@ -19,8 +19,11 @@ BYTES_MAX = 64 << 10
 """Of a file that are read."""
 RULES_MAX = 200
 LINES_BYTES_MAX = 8 << 10
-"""Of the lines together, for they stand in a header of the archive. The rules behind that many are left out."""
-_NOT_PRINTABLE = re.compile(rb"[^!-~]")
+"""Of the lines together, for they stand in a header of the archive. The rules behind that many are left out; if one of
+them reserves, the last line reserves all that no rule before it names."""
+_RESERVES = "irlcrawl-tdm: 1 "
+_THE_REST = f"{_RESERVES}/\n"
+_NOT_PRINTABLE = re.compile(rb"[^!-~]|#")  # a `#` would begin a comment
 
 
 def lines(body: bytes) -> str:
@@ -29,14 +32,15 @@ def lines(body: bytes) -> str:
         rules = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    found, size = list[str](), 0
-    for rule in rules[:RULES_MAX] if isinstance(rules, list) else ():
-        line = _line(rule)
+    made = [line for rule in rules if (line := _line(rule))] if isinstance(rules, list) else []
+    found, size = list[str](), len(_THE_REST)
+    for line in made:
         size += len(line)
-        if size > LINES_BYTES_MAX:
+        if size > LINES_BYTES_MAX or len(found) == RULES_MAX - 1:
             break
         found.append(line)
-    return "".join(found)
+    left_out = made[len(found) :]
+    return "".join(found) + _THE_REST * any(line.startswith(_RESERVES) for line in left_out)
 
 
 def _line(rule: Any) -> str:
@@ -49,7 +53,7 @@ def _line(rule: Any) -> str:
         return ""
     pattern = _NOT_PRINTABLE.sub(lambda octet: b"%%%02X" % octet[0][0], location.encode("utf-8", "replace"))
     said = of_tdm("tdm-policy", policy) if isinstance(policy, str) else set()
-    more = " " + said.pop().partition("=")[2] if said else ""
+    more = " " + said.pop().partition("=")[2].replace("#", "%23") if said else ""
     return f"irlcrawl-tdm: {int(value)} {pattern.decode()}{more}\n"
 
 
@@ -60,5 +64,5 @@ def rule_of(value: bytes) -> tuple[bytes, frozenset[str]] | None:
         return None
     said = of_tdm("tdm-reservation", parts[0].decode())
     if len(parts) == 3:
-        said |= of_tdm("tdm-policy", parts[2].decode("latin-1"))
+        said |= of_tdm("tdm-policy", parts[2].replace(b"%23", b"#").decode("latin-1"))
     return parts[1], frozenset(said)

@@ -18,6 +18,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 
 SEPARATOR = "+"
 WISHES_MAX = 32
@@ -26,7 +27,10 @@ LABEL_CHARS = 64
 """A preference with a longer label is none."""
 POLICY_CHARS = 300
 """Characters of a tdm-policy that are recorded."""
-DATE_WORDS_MAX, DATE_CHARS_MAX = 8, 200
+WORDS_MAX = 10_000
+"""Robots directives of a page, or of its header, that are read."""
+DATES_MAX, DATE_WORDS_MAX, DATE_CHARS_MAX = 8, 8, 200
+"""Dates among them, and of each: to read one takes as long as a hundred directives."""
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 SAID_PLAINLY = frozenset((
@@ -39,8 +43,11 @@ META_NAMES = ("robots", *_TDM)
 """Names of `<meta>` elements that speak of use, beside the crawler's own product token."""
 HEADERS = frozenset((b"x-robots-tag", b"content-usage", b"content-signal", b"tdm-reservation", b"tdm-policy"))
 
-_DIRECTIVE = re.compile(r"([^\s,;:]+)(\s*+:)?")
-_VALUED_DIRECTIVES = frozenset({_UNAVAILABLE, "max-snippet", "max-image-preview", "max-video-preview"})
+_DIRECTIVE = re.compile(r"""([^\s,;:"']+)(\s*+:)?""")  # some servers put quotes around all of them
+_APART = re.compile("""[,"']""")
+_VALUED_DIRECTIVES = frozenset({
+    _UNAVAILABLE, "max-snippet", "max-image-preview", "max-video-preview", "revisit-after",
+})  # fmt: skip
 
 Wishes = frozenset[str]
 NONE: Wishes = frozenset()
@@ -57,9 +64,11 @@ def directives(values: Iterable[str], names: Collection[str]) -> set[str]:
 
 def _said(values: Iterable[str], names: Collection[str]) -> Iterator[tuple[str, str, int]]:
     """(word, value, where the word ends in it) of such words."""
+    left = WORDS_MAX
     for value in values:
         applies = True
-        for found in _DIRECTIVE.finditer(value):
+        for found in islice(_DIRECTIVE.finditer(value), left):
+            left -= 1
             word, colon = found[1].lower(), found[2]
             # Not every colon follows a name: `unavailable_after: Friday, 25-Jun-10 15:00:00 PST`.
             if colon and word not in _VALUED_DIRECTIVES and not word[0].isdigit():
@@ -70,13 +79,14 @@ def _said(values: Iterable[str], names: Collection[str]) -> Iterator[tuple[str, 
 
 def of_robots(values: Iterable[str], names: Collection[str]) -> set[str]:
     """The wishes in such values."""
-    found = set()
+    found, dates = set(), 0
     for word, value, end in _said(values, names):
         if word in SAID_PLAINLY:
             found.add(word)
         elif word == "none":
             found |= {"noindex", "nofollow"}
-        elif word == _UNAVAILABLE and len(found) < WISHES_MAX:
+        elif word == _UNAVAILABLE and dates < DATES_MAX:
+            dates += 1
             found.add(f"{_UNAVAILABLE}={_date(value[end : end + DATE_CHARS_MAX].partition(';')[0])}")
     return found
 
@@ -84,7 +94,7 @@ def of_robots(values: Iterable[str], names: Collection[str]) -> set[str]:
 def _date(text: str) -> str:
     """A date in any of the spellings that are used, and perhaps more behind it, as ISO 8601 in UTC. A day without a
     time means its beginning."""
-    parts = text.replace(",", " ").split(maxsplit=DATE_WORDS_MAX)[:DATE_WORDS_MAX]
+    parts = _APART.sub(" ", text).split(maxsplit=DATE_WORDS_MAX)[:DATE_WORDS_MAX]
     if parts and parts[0][:3].lower() in _DAYS:
         del parts[0]
     for count in range(len(parts), 0, -1):
@@ -100,7 +110,8 @@ def _date(text: str) -> str:
                 continue
             at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
             try:
-                return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                utc = at.astimezone(UTC).replace(tzinfo=None)
+                return f"{utc.isoformat(timespec='seconds')}Z"  # strftime writes the year 1 as `1`
             except (ValueError, OverflowError):  # a year that UTC does not have
                 continue
     return "?"
@@ -164,7 +175,7 @@ def of_tdm(name: str, value: str) -> set[str]:
     value = value.strip().strip('"')
     if name == "tdm-reservation":
         return {f"{name}={value}"} if value in ("0", "1") else set()
-    escaped = _NOT_IN_A_WISH.sub(_percent, value)[:POLICY_CHARS]
+    escaped = _NOT_IN_A_WISH.sub(_percent, value[:POLICY_CHARS])[:POLICY_CHARS]
     return {f"{name}={escaped}"} if escaped else set()
 
 
@@ -197,9 +208,18 @@ def of_header(fields: Iterable[tuple[bytes, bytes]], names: Collection[str]) -> 
     return found | of_usage(", ".join(usage)) if usage else found
 
 
-def of_meta(name: str, content: str, names: Collection[str]) -> set[str]:
-    """Of a `<meta>` element; its name in lower case."""
-    return of_tdm(name, content) if name in _TDM else of_robots([content], names)
+def of_metas(metas: Collection[tuple[str, str]], names: Collection[str]) -> set[str]:
+    """Of the `<meta>` elements of a page: (name in lower case, content) of each."""
+    robots = of_robots([content for name, content in metas if name not in _TDM], names)
+    return robots.union(*(of_tdm(name, content) for name, content in metas if name in _TDM))
+
+
+def superseding(nearer: Iterable[str], farther: Iterable[str]) -> set[str]:
+    """The wishes of two places; what the nearer one says of TDM takes the place of what the farther one says of it,
+    name by name (TDMRep, "Processing priority": meta, header, tdmrep.json)."""
+    found = set(nearer)
+    said = {name for wish in found if (name := wish.partition("=")[0]) in _TDM}
+    return found | {wish for wish in farther if wish.partition("=")[0] not in said}
 
 
 def combined(wishes: Iterable[str]) -> Wishes:

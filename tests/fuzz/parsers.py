@@ -233,7 +233,7 @@ def needs(data: bytes) -> None:
         assert at_once(requisites.of_page(data)) == whole
     text = data.decode("utf-8", "replace")
     assert len(requisites.of_css(text)) <= requisites.REFERENCES_MAX and list(requisites.of_srcset(text)) is not None
-    assert all(name in ("robots", "testbot") for name, _ in metas.named(data, ("robots", "testbot")))
+    assert all(name in ("robots", "testbot") for name, _ in at_once(metas.named(data, ("robots", "testbot"))))
 
 
 def sitemap(data: bytes) -> None:

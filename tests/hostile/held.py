@@ -28,6 +28,7 @@ from irlcrawl.worker.fetch.worker import GARBAGE_OBJECTS
 from irlcrawl.worker.harvest.builder import HarvestBuilder
 from irlcrawl.worker.harvest.process import discovering, finished, rules_text
 from irlcrawl.worker.page import sitemaps
+from irlcrawl.worker.page.metas import HEAD_BYTES_MAX
 from tests.hostile.test_what_servers_send import MANY_LINKS, ROBOTS, TABLE, zipped
 from tests.worker.fetch.loopback import response
 from tests.worker.harvest.test_process import context, unit
@@ -56,6 +57,11 @@ def numbered(pattern: bytes, count: int, before: bytes = b"", kind: str = "text/
         return zipped(body, "gzip").replace(b"text/html", kind.encode(), 1)
 
     return made
+
+
+def headed(part: bytes) -> Callable[[], bytes]:
+    """A page whose head has a wish, and one part again and again as far as wishes are looked for."""
+    return lambda: response(b"<meta name=robots content=noai>" + part * (HEAD_BYTES_MAX // len(part)))
 
 
 def words(size: int) -> bytes:
@@ -120,6 +126,17 @@ MADE: dict[str, Callable[[], bytes]] = {
     "rss-link": filled(b"<link ", b"<rss>", XML),
     "atom": numbered(b"<entry><link href='/%d'/></entry>", 500_000, b"<feed>", XML),
     "atom-href": filled(b"href=", b"<feed><link ", XML),
+    # what owners say
+    **{f"wishes-{name}": headed(part) for name, part in {
+        "attribute": b"<a =>", "hidden": b"<p hidden>", "noscript": b"<noscript>", "comment": b"<!---->", "lt": b"<",
+        "empty": b"<meta>", "robots": b"<meta name=robots content='a,unavailable_after: 1 jan 20'>",
+        "policy": b"<meta name=tdm-policy content=x>", "base": b"<base href=/x>",
+    }.items()},
+    "wishes-dates": lambda: response(b"<meta name=robots content='" + b"unavailable_after: a b c d e f g h," * 7000),
+    "wishes-words": lambda: response(b"<meta name=robots content='" + b"a," * 120_000 + b"'>"),
+    "wishes-references": lambda: response(b"<meta name=robots content='" + b"&#65;" * 50_000 + b"'>"),
+    "wishes-one-policy": lambda: response(b"<meta name=tdm-policy content='" + "é".encode() * 120_000 + b"'>"),
+    "wishes-header": lambda: response(b"x", "X-Robots-Tag: " + "unavailable_after: a b c d e f g h," * 1700),
     # what pages need
     "css": filled(b"@import 'x';url(y)", kind="text/css"),
     "css-open": filled(b"url(", kind="text/css"),
@@ -173,7 +190,8 @@ class Loop:
         came = Exchange(b"http://a.test/", "192.0.2.1", b"GET / HTTP/1.1\r\n\r\n", head + b"\r\n\r\n", body[:BODY])
         one, watch = unit(), Stopwatch()
         watch.steps("unpacked", came.decoding(self._config.fetch.decoded_bytes_max))
-        watch.of("wishes", lambda: joined(self._wishes.of(came, None)))
+        said = watch.steps("wishes", self._wishes.of(came, None))
+        watch.of("wishes", lambda: (joined(said), self._wishes.withhold(said, came, 0.0)))
         found = watch.steps("read", discovering(one, came, self._context, b""))
         place = watch.of("archived", lambda: self._warc.append(one, came))
         watch.of("harvested", lambda: self._harvest.add(finished(found, one, came, place)))

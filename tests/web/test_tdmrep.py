@@ -66,3 +66,17 @@ def test_the_lines_are_bounded() -> None:
     assert lines(json.dumps(many).encode()).count("\n") == RULES_MAX
     long = [{"location": "/" + "a" * 3000, "tdm-reservation": 1}] * 9
     assert 6000 < len(lines(json.dumps(long).encode())) <= LINES_BYTES_MAX
+
+
+def test_a_reservation_behind_very_many_rules_was_not_known() -> None:
+    policy = "https://provider.com/policies/tdm-policy-2026.json"
+    free = [{"location": f"/volume-{n:03}/", "tdm-reservation": 0, "tdm-policy": policy} for n in range(110)]
+    assert rules([*free, {"location": "/", "tdm-reservation": 1}]).tdm_for(b"/books/1") == {"tdm-reservation=1"}
+    assert rules([*free, {"location": "/", "tdm-reservation": 0}]).tdm_for(b"/books/1") == set()
+    assert "tdm-reservation=0" in rules([*free, {"location": "/", "tdm-reservation": 1}]).tdm_for(b"/volume-007/x")
+
+
+def test_what_followed_a_hash_was_taken_for_a_comment_of_robots_txt() -> None:
+    found = rules([{"location": "/a#b", "tdm-reservation": 1, "tdm-policy": f"{POLICY}#tdm"}])
+    assert found.tdm_for(b"/a%23b") == {"tdm-reservation=1", f"tdm-policy={POLICY}#tdm"}
+    assert found.tdm_for(b"/a") == set()

@@ -6,17 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from irlcrawl.web import wishes
 from irlcrawl.web.robots import Rules
 from irlcrawl.web.wishes import (
+    DATES_MAX,
+    POLICY_CHARS,
+    WORDS_MAX,
     combined,
     directives,
     joined,
     of_header,
-    of_meta,
+    of_metas,
     of_robots,
     of_signal,
     of_tdm,
     of_usage,
+    superseding,
     withheld,
     words_of,
 )
@@ -49,6 +54,10 @@ US = frozenset(("robots", "testbot"))
         ("otherbot: unavailable_after: 2010-06-25", ""),
         ("noarchive; nofollow;", "noarchive+nofollow"),
         ("unavailable_after: 2027-01-31T00:00:00Z;noai", "noai+unavailable_after=2027-01-31T00:00:00Z"),
+        ("unavailable_after: 0001-01-01", "unavailable_after=0001-01-01T00:00:00Z"),
+        ("index, revisit-after: 7 days, noai", "noai"),
+        ('"noindex, nofollow"', "nofollow+noindex"),
+        ("'noai', unavailable_after: '2027-01-31'", "noai+unavailable_after=2027-01-31T00:00:00Z"),
     ],
 )  # fmt: skip
 def test_robots_directives(value: str, want: str) -> None:
@@ -118,14 +127,39 @@ def test_a_header_speaks_by_five_fields_and_a_page_by_three_names() -> None:
         "ai-input=n", "noai", "search=y", "tdm-policy=https://a.test/p", "tdm-reservation=1", "train-ai=n",
     ]  # fmt: skip
     assert of_header([(b"server", b"x")], US) == set() and words_of("") == []
-    assert of_meta("testbot", "noarchive", US) == {"noarchive"}
-    assert of_meta("tdm-reservation", "1", US) == {"tdm-reservation=1"}
+    metas = [("testbot", "noarchive"), ("tdm-reservation", "1"), ("robots", "noai")]
+    assert of_metas(metas, US) == {"noarchive", "tdm-reservation=1", "noai"}
 
 
 def test_of_two_that_contradict_the_more_restrictive_holds() -> None:
     assert combined(["train-ai=y", "train-ai=n", "search=y", "tdm-reservation=0", "tdm-reservation=1"]) == {
         "train-ai=n", "search=y", "tdm-reservation=1",
     }  # fmt: skip
+
+
+def test_what_a_page_says_of_tdm_takes_the_place_of_what_its_header_says() -> None:
+    header = ["tdm-reservation=1", "tdm-policy=https://a.test/site", "noai"]
+    assert superseding(["tdm-reservation=0", "noindex"], header) == {
+        "tdm-reservation=0", "tdm-policy=https://a.test/site", "noai", "noindex",
+    }  # fmt: skip
+    assert superseding(["noindex"], header) == {*header, "noindex"}
+
+
+def test_unreadable_dates_of_one_header_held_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were all the same wish, so the bound on wishes did not bound them."""
+    read: list[str] = []
+    monkeypatch.setattr(wishes, "_date", lambda text: read.append(text) or "?")
+    assert of_robots(["unavailable_after," * 14_000, "noai"], US) == {"unavailable_after=?"}
+    assert len(read) == DATES_MAX
+    assert of_robots(["a," * (WORDS_MAX - 1) + "noai,noindex"], US) == {"noai"}
+
+
+def test_all_of_a_long_policy_was_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    escaped: list[str] = []
+    percent = wishes._percent
+    monkeypatch.setattr(wishes, "_percent", lambda found: escaped.append(found[0]) or percent(found))
+    (policy,) = of_tdm("tdm-policy", "é" * 120_000)
+    assert len(policy) == len("tdm-policy=") + POLICY_CHARS and len(escaped) == POLICY_CHARS
 
 
 @pytest.mark.parametrize(
@@ -142,6 +176,7 @@ def test_of_two_that_contradict_the_more_restrictive_holds() -> None:
         ("unavailable_after=2001-09-09T01:46:40Z", "unavailable_after", "text/html", True),
         ("unavailable_after=2001-09-09T01:46:41Z", "unavailable_after", "text/html", False),
         ("unavailable_after=?", "unavailable_after", "text/html", False),
+        ("unavailable_after=0001-01-01T00:00:00Z", "unavailable_after", "text/html", True),
     ],
 )
 def test_what_is_obeyed_is_withheld(wish: str, obeyed: str, mime: str, want: bool) -> None:

@@ -145,7 +145,7 @@ class Worker:
         if exchange is not None and unit.segment != NO_SEGMENT:
             if unit.cls == Class.FETCHED and exchange.body and exchange.coding:
                 yield from exchange.decoding(self.config.fetch.decoded_bytes_max)  # the wishes in it are looked for
-            said = self._wishes.of(exchange, rules)
+            said = yield from self._wishes.of(exchange, rules)
             unit.wishes = joined(said)
             if (
                 unit.cls == Class.FETCHED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from irlcrawl.base.reasons import OF_PAGES
-from irlcrawl.base.steps import at_once
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.config.keys import Config
 from irlcrawl.web import wishes
 from irlcrawl.web.robots import Rules, product_token
@@ -29,34 +29,37 @@ class Wishes:
         self._obeyed = frozenset(config.page.wishes_obeyed)
         self._decoded_bytes_max = config.fetch.decoded_bytes_max
 
-    def of(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
+    def of(self, exchange: Exchange, rules: Rules | None) -> Steps[wishes.Wishes]:
         """The wishes in the header, in the head of a page that was found, and in the robots.txt and the
-        tdmrep.json of its host."""
+        tdmrep.json of its host; in steps."""
         try:
-            return self._read(exchange, rules)
+            return (yield from self._read(exchange, rules))
         except Exception:  # a page that breaks a reader is archived all the same, and so is one that takes all memory
             _log.exception("no wishes were read of %s", exchange.url.decode("ascii"))
             return wishes.NONE
 
-    def _read(self, exchange: Exchange, rules: Rules | None) -> wishes.Wishes:
+    def _read(self, exchange: Exchange, rules: Rules | None) -> Steps[wishes.Wishes]:
         found = wishes.of_header(exchange.fields, self._agents)
         mime = exchange.mime
         if exchange.body and (not mime or mime in HTML_TYPES) and exchange.status in OF_PAGES:
-            body, _ = exchange.decoded(self._decoded_bytes_max)
-            if is_html(body, mime):
-                for name, content in named(_plain(body, exchange), self._metas):
-                    found |= wishes.of_meta(name, content, self._agents)
+            body, _ = yield from exchange.decoding(self._decoded_bytes_max)
+            if is_html(body, mime) and (metas := (yield from named(_plain(body, exchange), self._metas))):
+                found = wishes.superseding(wishes.of_metas(metas, self._agents), found)
         if rules is not None:
             found |= rules.wishes_for(exchange.url)
             if of_file := rules.tdm_for(exchange.url):
-                # What comes with a page takes the place of what tdmrep.json says of it, name by name.
-                said = {wish.partition("=")[0] for wish in found}
-                found |= {wish for wish in of_file if wish.partition("=")[0] not in said}
+                found = wishes.superseding(found, of_file)
         return wishes.combined(found) if found else wishes.NONE
 
     def withhold(self, said: wishes.Wishes, exchange: Exchange, now: float) -> bool:
         """Whether the body is not to be stored. now: unix seconds."""
-        return bool(said and self._obeyed) and wishes.withheld(said, self._obeyed, exchange.mime, now)
+        if not (said and self._obeyed):
+            return False
+        try:
+            return wishes.withheld(said, self._obeyed, exchange.mime, now)
+        except Exception:  # what is stored against a wish is worse than what is not
+            _log.exception("a wish was not understood of %s", exchange.url.decode("ascii"))
+            return True
 
 
 def _plain(page: bytes, exchange: Exchange) -> bytes:

@@ -7,11 +7,11 @@ in an attribute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import re2
 
+from irlcrawl.base.steps import Steps
 from irlcrawl.worker.page import scan
 
 HEAD_BYTES_MAX = 256 << 10
@@ -22,16 +22,20 @@ BEHIND_BYTES = 4 << 10
 _HIDING = ((b"<script", b"</script"), (b"<!--", b"-->"), (b"<style", b"</style"), (b"<title", b"</title"))
 
 
-def named(body: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def named(body: bytes, names: tuple[str, ...]) -> Steps[list[tuple[str, str]]]:
     """(name in lower case, content) of each in `body` (content-decoded HTML), in order. names: in lower case."""
+    found: list[tuple[str, str]] = []
     end = min(_end_of_head(body) + BEHIND_BYTES, HEAD_BYTES_MAX)
     if _with_one_of(names).search(body, 0, end) is None:
-        return
+        return found
     for element in scan.elements(body[:end]):
-        if isinstance(element, scan.Element) and element.tag == "meta":
+        if element is None:
+            yield
+        elif isinstance(element, scan.Element) and element.tag == "meta":
             name = (element.attrs.get("name") or "").strip().lower()
             if name in names:
-                yield name, element.attrs.get("content") or ""
+                found.append((name, element.attrs.get("content") or ""))
+    return found
 
 
 def _end_of_head(body: bytes) -> int:

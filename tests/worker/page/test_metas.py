@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from irlcrawl.base.steps import at_once
 from irlcrawl.worker.page.metas import BEHIND_BYTES, HEAD_BYTES_MAX, named
 
 NAMES = ("robots", "testbot", "tdm-reservation")
@@ -34,10 +35,10 @@ NAMES = ("robots", "testbot", "tdm-reservation")
     ],
 )  # fmt: skip
 def test_elements_of_the_head(page: bytes, want: list[tuple[str, str]]) -> None:
-    assert list(named(page, NAMES)) == want
+    assert at_once(named(page, NAMES)) == want
 
 
 def test_of_a_page_without_an_end_of_its_head_the_beginning_is_read() -> None:
     meta = b"<meta name=robots content=noai>"
-    assert list(named(b" " * (HEAD_BYTES_MAX - len(meta)) + meta, NAMES)) == [("robots", "noai")]
-    assert list(named(b" " * HEAD_BYTES_MAX + meta + b"</head>", NAMES)) == []
+    assert at_once(named(b" " * (HEAD_BYTES_MAX - len(meta)) + meta, NAMES)) == [("robots", "noai")]
+    assert at_once(named(b" " * HEAD_BYTES_MAX + meta + b"</head>", NAMES)) == []
