@@ -100,6 +100,7 @@ class JobDir:
         self.snapshots = self.path / job_files.SNAPSHOTS
         self.indexes = self.path / job_files.INDEXES
         self.payloads = self.indexes / job_files.PAYLOADS
+        self.opt_outs = self.indexes / job_files.OPT_OUTS
         self.window = self.indexes / job_files.WINDOW
         self.ballast = self.path / job_files.BALLAST
         self.history = self.path / job_files.HISTORY

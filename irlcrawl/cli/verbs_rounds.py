@@ -98,6 +98,7 @@ def fetch(args: argparse.Namespace) -> int:
     from irlcrawl.frontier.state.lease_log import boot_id
     from irlcrawl.rounds.fetch import Fetch, Told, WorkerDied, adopt
     from irlcrawl.rounds.fetch_list import head_of
+    from irlcrawl.web.opt_out import OptOutFile
     from irlcrawl.worker.fetch.process import Process, start_worker
 
     if args.workers < 0:
@@ -116,7 +117,9 @@ def fetch(args: argparse.Namespace) -> int:
 
     async def run() -> Told:
         head = adopt(files, job, args.list)
-        machine = machine_clocks(from_dict(head.config), clock, boot_id(files))
+        config = from_dict(head.config)
+        OptOutFile.of_crawl(config, os.fspath(job.opt_outs))  # which may not have come with the list
+        machine = machine_clocks(config, clock, boot_id(files))
         fetching = Fetch(job, head, clock, files, machine, bar)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, fetching.stop)

@@ -75,7 +75,7 @@ class Turns:
         self._run, self._dispatcher, self._schedule, self._limits = run, dispatcher, schedule, limits
         self._gauges = gauges
         self._hours = Hours(state.config)
-        self._opt_outs = OptOutFile.of_crawl(state.config)
+        self._opt_outs = OptOutFile.of_crawl(state.config, os.fspath(state.job.opt_outs))
         self._thread = ThreadPoolExecutor(1, "turn", initializer=plain_arrays)
         self._trim = Trim(state.clock, keep=True)
         self.closed = ClosedWarcs(state, state.config.archive.on_warc_closed)

@@ -2,9 +2,8 @@
 
 Each response becomes a record that says so, of the same length (worker/archive/taken_down.py). An archive is written
 anew beside the old one, and takes its name when it is whole and on the disk. Then the lines of the crawl log say it,
-too. For that the newest part of the log is put aside first: a catalogue knows the checksum of what is still written to,
-but not of parts that are compressed. A kill leaves each file as it was or as it will be, and every place that something
-names is right in both; running it again finishes it.
+too (takedown_log.py), those of the snapshots first. A kill leaves each file as it was or as it will be, and every place
+that something names is right in both; running it again finishes it.
 """
 
 from __future__ import annotations
@@ -13,32 +12,29 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from drum import Catalog, Damaged, Edits, Files
+from drum import Damaged, Files
 from drum.files import Handle
 
-from isal import isal_zlib
-
 from irlcrawl.base.job import JobDir, JobError, command
-from irlcrawl.base.job_files import LOCK, SEEDS_STREAM, WARCS, parse_log_index, temporary
-from irlcrawl.base.reasons import Reason
+from irlcrawl.base.job_files import SEEDS_STREAM, WARCS, temporary
 from irlcrawl.config.lists import OptOut
 from irlcrawl.frontier.state import formats
-from irlcrawl.frontier.state.sections import CrawlLog
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot
+from irlcrawl.upkeep.takedown_log import Mending, borrows, stored
 from irlcrawl.web.opt_out import OptOuts
 from irlcrawl.worker.archive import log_parts, record, taken_down
-from irlcrawl.worker.archive.crawl_log import LogEntry, format_entry, parse, url_of
-from irlcrawl.worker.archive.last_words import Returned, returned_in
+from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.reader import Record, record_at
+from irlcrawl.worker.archive.unit import Unit
 
 COPY_BYTES = 1 << 20
-NOTE = Reason.TAKEN_DOWN.name.lower()
-"""The annotation with the date, and the reason in the line of a URL that had been fetched."""
+Holder = tuple[str, int] | tuple[str, str]
+"""A record that has a body: its archive and offset, or its URL and WARC-Date."""
 
 
 @dataclass
@@ -58,34 +54,51 @@ class Takedown:
     """Lines of the crawl log that were mended."""
     left_bereft: int = 0
     """Captures of other URLs that lost their body."""
+    elsewhere: int = 0
+    """Records of an earlier crawl that have the bodies of replaced ones, and are as they were."""
+    linked: list[str] = field(default_factory=list)
+    """Archives that have another name outside of this crawl and its snapshots, where they are as they were."""
     away: Counter[str] = field(default_factory=Counter)
     """Archive -> records to be taken down in it, of archives that are not here."""
+    _referred: set[Holder] = field(default_factory=set)
+    """Records of an earlier crawl, or of an earlier run of this one, that had the body of a replaced one."""
 
     def found(self) -> Iterator[tuple[LogEntry, OptOut]]:
         """What the crawl log says is stored of the URLs, with the line that names each. Damaged, OSError."""
-        if not self.job.has_catalogue() or not self.job.logs.is_dir():
-            return
-        committed = formats.look(self.job.state, self.files).get("log", {})
-        for piece in log_parts.pieces(self.files, os.fspath(self.job.crawl_log), committed):
-            for text in log_parts.lines_of(piece.text):  # a Python loop per line: its URL decides
-                named = self.opt_outs.of(piece.understood(url_of, text))
-                if named is not None and has_content(entry := piece.understood(parse, text)):
-                    yield entry, named
+        return stored(self.job, self.opt_outs, self.files)
 
     def bereft(self) -> list[LogEntry]:
         """Captures that nobody named, of which the body stands in a record that is taken down: their own records say no
-        more than that it was the same. Damaged, OSError."""
-        digests = {entry.digest for entry, _ in self.found() if not _borrows(entry)}
+        more than that it was the same. With them are those that cannot be asked which record that is, if their digest
+        is that of one. Damaged, OSError."""
+        digests, gone = set[str](), set[Holder]()
+        for entry, _ in self.found():
+            if entry.warc is not None and not borrows(entry):
+                digests.add(entry.digest)
+                gone.add(entry.warc[:2])
         if not digests:
             return []
-        whole, bereft = set(), []
-        for entry in log_parts.read(self.files, os.fspath(self.job.crawl_log)):
-            if entry.digest in digests and entry.warc is not None and self.opt_outs.of(entry.url) is None:
-                if _borrows(entry):
-                    bereft.append(entry)
-                else:
-                    whole.add(entry.digest)
-        return [entry for entry in bereft if entry.digest not in whole]
+        borrowers = [
+            (entry, self._holder(entry))
+            for entry in log_parts.read(self.files, os.fspath(self.job.crawl_log))
+            if entry.digest in digests and borrows(entry) and self.opt_outs.of(entry.url) is None
+        ]
+        if visits := {holder for _, holder in borrowers if holder is not None and isinstance(holder[1], str)}:
+            gone |= visits & set(map(_visit, (entry for entry, _ in self.found() if not borrows(entry))))
+        return [entry for entry, holder in borrowers if holder is None or holder in gone]
+
+    def _holder(self, entry: LogEntry) -> Holder | None:
+        """The record that has the body of a capture; None where the record of the capture cannot be read."""
+        assert entry.warc is not None
+        name, offset, _ = entry.warc
+        try:
+            one = record_at(self.files, os.fspath(self.job.warcs / name), offset)
+            unit = Unit.from_json(one.unit or "", entry.url)
+        except (FileNotFoundError, Damaged, ValueError):
+            return None
+        if unit.original is not None:
+            return name, unit.original
+        return unit.holder or _refers_to(one)
 
     def run(self) -> None:
         """Do it all. JobError where the crawl did not end cleanly; Damaged, OSError."""
@@ -98,8 +111,19 @@ class Takedown:
         with snapshot.alone(self.job) if places else nullcontext():
             for name in sorted(places):
                 self._archive(name, sorted(places[name]))
-        if places.keys() - self.away.keys():
-            self._mend_log()
+            if places.keys() - self.away.keys():
+                for shot in map(JobDir, snapshot.paths(self.job)):
+                    if next(stored(shot, self.opt_outs, self.files), None) is not None:
+                        self._lines_of(shot)
+                if self._referred:
+                    whole = (
+                        one for one in log_parts.read(self.files, os.fspath(self.job.crawl_log)) if not borrows(one)
+                    )
+                    self.elsewhere = len(self._referred.difference(map(_visit, whole)))
+                self.lines = self._lines_of(self.job)  # the last: by these one knows that there is nothing left to do
+
+    def _lines_of(self, job: JobDir) -> int:
+        return Mending(job, self.opt_outs, self.reason, self.at, self.away, self.files).run()
 
     # -- archives ------------------------------------------------------------------------------------------------------
 
@@ -115,7 +139,11 @@ class Takedown:
             return
         path = os.path.realpath(path)  # an archive may have been moved, and a link left in its place
         shared = [copy for copy in copies if os.path.samefile(copy, path) and not os.path.islink(copy)]
-        self.records += self._rewrite(path, offsets)
+        linked = os.stat(path).st_nlink - len(shared) - 1
+        if replaced := self._rewrite(path, offsets):
+            self.records += replaced
+            if linked > 0:
+                self.linked.append(name)
         for copy in copies:
             if os.path.samefile(copy, path):
                 continue
@@ -147,6 +175,8 @@ class Takedown:
                 self._copy(source, target, at, offset)
                 files.write(target, taken_down.in_place_of(one, self.at, self.reason or named.reason))
                 at, replaced = one.end, replaced + 1
+                if Unit.from_json(one.unit or "", b"").away:
+                    self._referred.add(_refers_to(one))
             if replaced:
                 self._copy(source, target, at, size)
                 files.fsync(target)
@@ -177,119 +207,14 @@ class Takedown:
             self.bar.read(len(data))
             start += len(data)
 
-    # -- the crawl log -------------------------------------------------------------------------------------------------
 
-    def _mend_log(self) -> None:
-        """Its indexes have the lines as they were: they go first, and none is made meanwhile."""
-        self.files.mkdir(self.job.indexes)
-        try:
-            lock = self.files.lock(self.job.indexes / LOCK)
-        except OSError as error:
-            raise JobError(f"{self.job.indexes}: a question is making the log's index; try again") from error
-        try:
-            for name in self.files.listdir(self.job.indexes):
-                if parse_log_index(name) is not None:
-                    self.files.unlink(self.job.indexes / name, missing_ok=True)
-            self._mend_lines()
-        finally:
-            self.files.close(lock)
-
-    def _mend_lines(self) -> None:
-        path = os.fspath(self.job.crawl_log)
-        catalog = Catalog.open(self.job.state, self.files)
-        try:
-            log = CrawlLog(self.files, path, catalog.get("log", {}), roll_bytes=1)
-            try:
-                log.put_aside(lambda: _commit(catalog, "log", log.entry()))
-            finally:
-                log.close()
-            pieces = log_parts.pieces(self.files, path)
-            returned = Returned(returned_in(pieces))
-            for number, part in log_parts.rolled_parts(self.files, path).items():
-                moved = self._mend_part(part, number, returned)
-                if moved:
-                    counters = dict(catalog.get("counters", {}))
-                    counters["fetched_by_reason"] = _moved(counters.get("fetched_by_reason", {}), moved)
-                    _commit(catalog, "counters", counters)
-        finally:
-            catalog.close()
-
-    def _mend_part(self, path: str, number: int, returned: Returned) -> Counter[str]:
-        """A compressed part of the log. Returns which reasons became `taken_down`, and how often: those of last
-        words."""
-        moved: Counter[str] = Counter()
-        before = self.lines
-        with suppress(_Unchanged), _Packed(self.files, path) as packed:
-            for piece in log_parts.pieces_of(log_parts.open_part(self.files, path), number):
-                packed.write(b"".join(self._mended(piece, returned, moved)))
-            if self.lines == before:
-                raise _Unchanged
-        return moved
-
-    def _mended(self, piece: log_parts.Piece, returned: Returned, moved: Counter[str]) -> Iterator[bytes]:
-        at = 0
-        for text in log_parts.lines_of(piece.text):
-            place, at = piece.place(at), at + len(text) + 1
-            named = self.opt_outs.of(piece.understood(url_of, text))
-            if named is not None and has_content(entry := piece.understood(parse, text)):
-                assert entry.warc is not None
-                if entry.warc[0] not in self.away:
-                    if entry.outcome == "fetched" and not returned.since(entry.url, place):
-                        moved[entry.reason] += 1
-                        entry.notes["reason"] = NOTE
-                    text = format_entry(self._told(entry, self.reason or named.reason))
-                    self.lines += 1
-            yield text + b"\n"
-
-    def _told(self, entry: LogEntry, reason: str) -> LogEntry:
-        """An entry that says it. Without a digest no verb takes its record for a response."""
-        entry.digest = ""
-        entry.notes |= {"detail": reason, NOTE: record.date(self.at)}
-        return entry
+def _refers_to(revisit: Record) -> Holder:
+    return revisit.fields.get("warc-refers-to-target-uri", ""), revisit.fields.get("warc-refers-to-date", "")
 
 
-class _Unchanged(Exception):
-    """A part of the log has no line to be mended."""
-
-
-class _Packed:
-    """A new gzip file in the place of an old one, when all of it is written."""
-
-    def __init__(self, files: Files, path: str) -> None:
-        self._files, self._path, self._new = files, path, temporary(path)
-
-    def __enter__(self) -> _Packed:
-        self._files.unlink(self._new, missing_ok=True)
-        self._handle = self._files.create(self._new)
-        self._packer = isal_zlib.compressobj(1, wbits=31)
-        return self
-
-    def write(self, text: bytes) -> None:
-        self._files.write(self._handle, self._packer.compress(text))
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        files = self._files
-        try:
-            if kind is None:
-                files.write(self._handle, self._packer.flush())
-                files.fsync(self._handle)
-        finally:
-            files.close(self._handle)
-        if kind is not None:
-            files.unlink(self._new, missing_ok=True)
-            return
-        files.rename(self._new, self._path)
-        files.fsync_dir(os.path.dirname(self._path))
-
-
-def has_content(entry: LogEntry) -> bool:
-    """Whether the archive holds what a server sent, as far as the line knows."""
-    return entry.warc is not None and bool(entry.digest)
-
-
-def _borrows(entry: LogEntry) -> bool:
-    """Whether another record has the body."""
-    return any(name.startswith("warcRevisit:") for name in entry.notes)
+def _visit(entry: LogEntry) -> Holder:
+    """What a revisit record says of the record of an entry."""
+    return record.uri(entry.url), record.date((entry.start_ms or 0) / 1000)
 
 
 def check_ended(job: JobDir, files: Files) -> None:
@@ -303,20 +228,6 @@ def check_ended(job: JobDir, files: Files) -> None:
         raise JobError(f"{job.path}: its run did not end cleanly; go on with it, stop it, run this again: {go_on}")
 
 
-def _commit(catalog: Catalog, key: str, value: object) -> None:
-    if catalog.get(key) != value:
-        edits = Edits()
-        edits.set(key, value)
-        catalog.commit(edits)
-
-
-def _moved(known: dict[str, int], moved: Counter[str]) -> dict[str, int]:
-    """Numbers by reason, after some of them became `taken_down`."""
-    numbers = {reason: number - moved[reason] for reason, number in known.items()}
-    numbers[NOTE] = numbers.get(NOTE, 0) + sum(moved.values())
-    return {reason: number for reason, number in numbers.items() if number}
-
-
 def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     """Say what was done; whether that is all there was to do."""
     records, lines = words.plural(takedown.records, "record"), words.plural(takedown.lines, "line")
@@ -324,6 +235,11 @@ def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     if takedown.left_bereft:
         what = words.plural(takedown.left_bereft, "capture")
         say(f"with them went the bodies of {what} of other URLs, which had the same (--dry-run lists them)")
+    if takedown.elsewhere:
+        what = words.plural(takedown.elsewhere, "record")
+        say(f"{what} of an earlier crawl (archive.dedupe_from) still has such a body: run it there, too")
+    for name in takedown.linked:
+        say(f"NOT cleaned: another name of {name} outside of this crawl, such as that of a round: delete it there")
     if not takedown.lines and not takedown.away:
         say("nothing of what was named is stored here, or it was taken down before")
     for name, away in takedown.away.items():

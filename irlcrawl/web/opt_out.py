@@ -1,17 +1,22 @@
 """Which URLs their owners want left alone: an opt-out list (config/lists.py), asked by URL and by host.
 
 A list may be shared by crawls and grows while they run, so it is read again when the file changes. A list that cannot
-be read any more, or has a wrong line, counts as it was: a mistake of the operator's must not undo an owner's wish.
+be read any more, or has a wrong line, counts as it was: a mistake of the operator's must not undo an owner's wish. For
+workers that are started later a copy of it, as it was when it could be read, is kept in JOB.
 """
 
 from __future__ import annotations
 
+import filecmp
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import re2
 
+from irlcrawl.base.job_files import temporary
 from irlcrawl.base.pattern import any_of, compiled
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config, ConfigError
@@ -73,16 +78,25 @@ class OptOutFile:
     """The list in a file (scope.opt_out_file; empty: none). One thread at a time may ask for the latest, which is then
     for all threads."""
 
-    def __init__(self, path: str, spelled: Spelled = lambda url: url) -> None:
-        """ConfigError for a file that is no opt-out list: a start refuses it."""
-        self._path, self._spelled = path, spelled
+    def __init__(self, path: str, spelled: Spelled = lambda url: url, copy: str = "") -> None:
+        """copy: a path for one; empty: none is kept. ConfigError for a file that is no opt-out list, and of which there
+        is no copy."""
+        self._path, self._spelled, self._copy = path, spelled, copy
         self._sign = self._signature() if path else None
-        self._current = OptOuts(opt_outs(path), spelled) if path else None
+        self._current: OptOuts | None = None
+        if path:
+            try:
+                self._current = self._read()
+            except ConfigError as error:
+                if not os.path.exists(copy):
+                    raise
+                self._current = OptOuts(opt_outs(copy), spelled)
+                _log.error("the opt-out list counts as it was: %s", error)
 
     @classmethod
-    def of_crawl(cls, config: Config) -> OptOutFile:
+    def of_crawl(cls, config: Config, copy: str = "") -> OptOutFile:
         """ConfigError."""
-        return cls(config.scope.opt_out_file, Spelling(config.urls, config.site, config.url_rule).of)
+        return cls(config.scope.opt_out_file, Spelling(config.urls, config.site, config.url_rule).of, copy)
 
     @property
     def changed(self) -> bool:
@@ -94,10 +108,26 @@ class OptOutFile:
         if self.changed:
             self._sign = self._signature()
             try:
-                self._current = OptOuts(opt_outs(self._path), self._spelled)
+                self._current = self._read()
             except ConfigError as error:
                 _log.error("the opt-out list counts as it was: %s", error)
         return self._current
+
+    def _read(self) -> OptOuts:
+        """What the file says now. ConfigError."""
+        found = OptOuts(opt_outs(self._path), self._spelled)
+        if self._copy and self._signature() == self._sign:
+            with suppress(OSError):  # a full disk: the copy is as it was
+                self._keep()
+        return found
+
+    def _keep(self) -> None:
+        if os.path.exists(self._copy) and filecmp.cmp(self._path, self._copy, shallow=False):
+            return
+        os.makedirs(os.path.dirname(self._copy), exist_ok=True)
+        new = temporary(f"{self._copy}.{os.getpid()}")  # each worker keeps it
+        shutil.copyfile(self._path, new)
+        os.replace(new, self._copy)
 
     def _signature(self) -> tuple[int, int, int] | None:
         """What changes with the file; None where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,48 @@ def test_a_robots_txt_that_redirects_to_such_a_host_cannot_be_had(
     crawl.run()
     assert {url for _, url in web.log} == {"http://a.test/robots.txt"}
     assert crawl.outcomes() == {"http://a.test/": ("excluded", "robots_unreachable")}
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_worker_that_began_when_the_list_was_wrong_or_away_ended_the_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool
+) -> None:
+    """Eight of them in a row: what counts as it was did so only for workers that had read it."""
+    web = Web(star("a.test", 40) | {"http://a.test/me": []})
+    web.page("http://a.test/", ["http://a.test/me", *star("a.test", 40)["http://a.test/"]])
+    crawl = crawled(tmp_path / "job", web, "url http://a.test/me 2026-11-02 mail\n", monkeypatch)
+    listed = Path(crawl.config.scope.opt_out_file)
+
+    def spoil(url: str) -> None:
+        if len(web.log) == 10:
+            listed.write_text("host nonsense\n") if wrong else listed.unlink()
+            crawl.kill_worker(next(iter(crawl.running)))
+
+    crawl.on_request = spoil
+    assert crawl.run() == ExitCode.DONE
+    told = crawl.outcomes()
+    assert told.pop("http://a.test/me") == OUT and set(told.values()) == {("fetched", "ok")} and len(told) == 41
+
+
+def test_an_owners_wish_came_while_a_gap_was_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more page was asked for."""
+    web = Web(star("a.test", 40))
+    crawl = crawled(tmp_path / "job", web, "", monkeypatch)
+    crawl.config.politeness.gap_host_seconds = 4.0
+    listed = Path(crawl.config.scope.opt_out_file)
+
+    async def grow(crawl: Crawl) -> None:
+        while len(web.log) < 5:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1.0)  # the gap has begun
+        listed.write_text("host a.test 2026-11-02 enough\n")
+
+    assert crawl.run(grow) == ExitCode.DONE
+    assert len(web.log) == 5 and list(crawl.outcomes().values()).count(OUT) == 37
+
+
+def test_a_line_that_names_robots_txt_alone_says_nothing_of_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl = crawled(tmp_path / "job", Web(star("a.test", 3)), "match robots[.]txt 2026-11-02\n", monkeypatch)
+    assert crawl.run() == ExitCode.DONE and set(crawl.outcomes().values()) == {("fetched", "ok")}

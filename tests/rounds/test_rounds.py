@@ -259,6 +259,20 @@ def test_a_fetch_says_that_the_date_of_its_list_has_passed(
     assert capsys.readouterr().out.endswith(": that has passed\n")
 
 
+def test_a_fetch_without_the_opt_out_list_of_its_crawl_died_in_its_workers(
+    crawl: Rounds, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On another machine; which file was missing stood below a traceback."""
+    (listed := tmp_path / "opt-out.txt").write_text("host s1.test 2026-11-02\n")
+    crawl.config.scope.opt_out_file = str(listed)
+    crawl.seed()
+    (made,) = crawl.generate()
+    listed.unlink()
+    assert main.main(["fetch", made.path, "-o", str(tmp_path / "there"), "--quiet"]) == ExitCode.CONFIG
+    said = capsys.readouterr().err
+    assert said == f"irlcrawl: scope.opt_out_file = {listed}: cannot be read: No such file or directory\n"
+
+
 def test_a_list_whose_date_passes_while_the_crawl_runs_returns_to_it(crawl: Rounds) -> None:
     crawl.seed()
     crawl.fetch(*crawl.generate(), "first")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,22 @@ from irlcrawl.ask.outcomes import last_words
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
+from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.lists import opt_out
 from irlcrawl.crawl.status import read_status
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep.takedown import Takedown
+from irlcrawl.upkeep.takedown_log import Mending
 from irlcrawl.web.opt_out import OptOuts
 from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive.known import Known
+from irlcrawl.worker.archive.payloads import told
 from irlcrawl.worker.archive.reader import records
+from irlcrawl.worker.archive.unit import Unit
+from tests.crawl.test_dedupe_from import PAGES, SITE, crawled, web
 from tests.crawl.virtual_crawl import START, Answer, Crawl, Web
 from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, save_config
@@ -342,3 +350,118 @@ def test_captures_that_nobody_named_lost_their_bodies_unsaid(
     assert "with them went the bodies of 1 capture of other URLs" in capsys.readouterr().out
     assert main.main(["get", str(crawl.path), second]) == ExitCode.FAILED
     assert ": x; its body stood in a record of another visit or URL" in capsys.readouterr().err, "why was not said"
+
+
+def test_a_body_that_was_whole_somewhere_else_hid_which_captures_lost_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A revisit record names one record of one file; two workers stored the same body, each for two hosts."""
+    hosts = [f"http://{name}.test/" for name in "abcd"]
+    web = Web(fetch_s=0.05)
+    web.answers |= dict.fromkeys(hosts, Answer(200, {"content-type": "text/plain"}, b"licence " * 500))
+    crawl = Crawl(tmp_path / "job", web, hosts, monkeypatch, workers=2)
+    crawl.config.archive.dedupe_window = 0
+    assert crawl.run() == ExitCode.DONE
+    job = save_config(crawl)
+    borrowed = [url for url in hosts if "warcRevisit:digest" in next(logged(job, url)).notes]
+    assert len(borrowed) == 2, "each worker stored it once"
+    for url in hosts:
+        copy = JobDir(shutil.copytree(job.path, tmp_path / "copy", dirs_exist_ok=True))
+        named = OptOuts([opt_out("url", url, "2026-11-02")])
+        told = {entry.url.decode() for entry in Takedown(copy, named, "", START, Bar()).bereft()}
+        assert takedown(copy, kind="url", what=url).left_bereft == len(told) == (url not in borrowed)
+        assert told == {other for other in hosts if other != url and not body_of(copy, other)}
+        shutil.rmtree(copy.path)
+
+
+def logged(job: JobDir, url: str) -> Iterator[LogEntry]:
+    return (entry for entry in log_parts.read(Files(), str(job.crawl_log)) if entry.url == url.encode())
+
+
+def body_of(job: JobDir, url: str) -> bytes:
+    """What `get` gives; empty if the archive has none."""
+    try:
+        return get(job.path, url)
+    except Unavailable:
+        return b""
+
+
+def test_a_body_in_an_earlier_crawl_stayed_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawled(tmp_path / "first", monkeypatch, web(), [])
+    second = crawled(tmp_path / "second", monkeypatch, web(changed=2), [tmp_path / "first"]).job()
+    assert takedown(second, kind="url", what=SITE).elsewhere == 1
+    assert main.main(["takedown", str(second.path), f"{SITE}1", "--reason", "x", "--quiet"]) == ExitCode.DONE
+    assert "1 record of an earlier crawl (archive.dedupe_from) still has such" in capsys.readouterr().out
+    assert takedown(second, kind="url", what=f"{SITE}{PAGES - 1}").elsewhere == 0  # its body is its own
+
+
+def test_a_taken_down_304_kept_the_header_of_its_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Set-Cookie and all; and records of pages that were visited again kept their digest and their ETag."""
+    site, body = "http://a.test/", b"<p>" + b"some words of a person " * 100
+    web = Web({}, fetch_s=0.05)
+    visits = iter(range(10**6))
+    told = {"content-type": "text/html", "etag": '"tag-of-john"', "set-cookie": "secret=john"}
+    web.moods["a.test"] = lambda url, now: Answer(304 if next(visits) else 200, told, body) if url == site else None
+    crawl = Crawl(tmp_path / "job", web, [site], monkeypatch)
+    crawl.config.revisit.enabled, crawl.config.limits.pages = True, 4
+    crawl.config.revisit.every_min_seconds, crawl.config.revisit.first_rate_days = 30.0, 600 / 86400
+    assert crawl.run() == ExitCode.SIZE_LIMIT
+    job = save_config(crawl)
+    kinds = [entry.reason for entry in logged(job, site)]
+    assert kinds.count("not_modified") >= 2
+    takedown(job, kind="host", what="a.test")
+    units = [
+        Unit.from_json(one.unit, b"")
+        for path in job.warcs.iterdir()
+        for one in records(Files(), str(path))
+        if one.unit is not None and one.fields["warc-target-uri"] == site
+    ]
+    assert len(units) == len(kinds) and all(unit.reason == Reason.TAKEN_DOWN for unit in units)
+    assert not any(unit.header or unit.borrowed or unit.size is not None for unit in units)
+    assert [unit.page for unit in units if unit.page is not None] == [
+        Known(visits=number) for number in range(1, len(units))
+    ]
+    assert sound(job, capsys)
+    for path in job.logs.iterdir():
+        path.unlink()
+    assert main.main(["fsck", str(job.path), "--repair", "--quiet"]) == ExitCode.DONE
+    assert urls(job)[site] == "taken_down"
+
+
+def test_the_log_kept_where_a_page_led(copy: Copy) -> None:
+    """canonical=, redirect=, and the annotations of plug-ins tell what the page said."""
+    job = copy("done")
+    (entry,) = logged(job, URL)
+    entry.notes |= {"canonical": "http://a.test/john", "redirect": "http://a.test/jane", "names.person": "joe"}
+    Mending(job, OptOuts([]), "x", START, (), Files()).said(entry, "asked")
+    assert not {"canonical", "redirect", "names.person"} & entry.notes.keys()
+    assert entry.notes["detail"] == "asked" and entry.notes["outcome"] == "fetched" and entry.warc
+
+
+def test_logs_of_snapshots_say_it_too(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """A crawl that was opened from one referred to bodies that were gone (archive.dedupe_from)."""
+    job = copy("done")
+    assert main.main(["snapshot", str(job.path), "kept"]) == ExitCode.DONE
+    takedown(job)
+    shot, opened = JobDir(job.snapshots / "kept"), job.path.with_name("opened")
+    assert urls(shot) == urls(job)
+    assert main.main(["fsck", str(shot.path), "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
+    assert main.main(["snapshots", str(job.path), "--open", "kept", str(opened)]) == ExitCode.DONE
+    assert main.main(["fsck", str(opened), "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
+    assert not [one for one in told(os.fspath(opened), 0, Bar) if HOST.encode() in one.uri]
+
+
+def test_another_name_of_an_archive_stayed_unsaid(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as that of a round, which `update` linked."""
+    job = copy("done")
+    assert main.main(["snapshot", str(job.path), "kept"]) == ExitCode.DONE  # which is cleaned
+    one = next(path for path in sorted(job.warcs.iterdir()) if URL in urls_in(path))
+    os.link(one, job.path.with_name(one.name))
+    capsys.readouterr()
+    assert main.main(["takedown", str(job.path), "--host", HOST, "--reason", "x", "--quiet"]) == ExitCode.DONE
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("NOT cleaned: another name of ")]
+    assert len(said) == 1 and one.name in said[0]

@@ -16,6 +16,7 @@ from isal import isal_zlib
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.worker.archive import record as records
 from irlcrawl.worker.archive import zstd
+from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.archive.reader import Record
 from irlcrawl.worker.archive.unit import Unit
 
@@ -36,7 +37,7 @@ def in_place_of(record: Record, at: float, reason: str) -> bytes:
     """The gzip member or zstd frame that takes the place of a record of CONTENT, as long as it was. at: unix seconds.
     The reason is cut where there is no room for it. ValueError when the record ends no unit, or is too small to be
     replaced."""
-    unit = Unit.from_json(record.unit or "", record.fields.get("warc-target-uri", "").encode("ascii"))
+    unit = _bare(Unit.from_json(record.unit or "", record.fields.get("warc-target-uri", "").encode("ascii")))
     length = record.end - record.offset
     refers_to = record.fields.get("warc-record-id", "")
     for detail, refers in (
@@ -48,6 +49,13 @@ def in_place_of(record: Record, at: float, reason: str) -> bytes:
         if found is not None:
             return found
     raise ValueError(f"its {length} bytes are too few for the record that would take their place")
+
+
+def _bare(unit: Unit) -> Unit:
+    """The unit without what it tells of an answer: the header of a 304, where a body lies, and of a page that was
+    visited before its digest, its validators and its links."""
+    page = None if unit.page is None else Known(visits=unit.page.visits)
+    return replace(unit, header="", size=None, original=None, holder=None, own=None, away=False, page=page)
 
 
 def _record(unit: Unit, warcinfo_id: str, refers_to: str, at: float) -> bytes:

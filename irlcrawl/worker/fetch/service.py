@@ -124,7 +124,7 @@ class Worker:
         self._room.set()
         self._token = product_token(self.config.crawl.user_agent)
         self._wishes = Wishes(self.config)
-        self._opt_out_file = OptOutFile.of_crawl(self.config)
+        self._opt_out_file = OptOutFile.of_crawl(self.config, os.fspath(JobDir(job).opt_outs))
         self._opt_outs = self._opt_out_file.latest()
         self._rules = KnownRules(files, self._state_dir, self._token, RULES_CACHE_BYTES)
         self.redirected: dict[int, tuple[bytes, int]] = {}

@@ -141,12 +141,14 @@ class Visit:
         self._retry_after: float | None = None
         self._robots: dict[str, Any] | None = None
         self._proxy_down: tuple[str, str] | None = None  # and why
+        self._page = b""  # the URL of the lease that the next request is made for; empty: none
 
     async def run(self) -> Message:
         try:
             urls = list(self.lease.rows())
             while urls and await self._blocked(*urls[0]):  # so that not even robots.txt is asked for
                 del urls[0]
+            self._page = urls[0][2].encode("ascii") if urls else b""
             if (urls or not len(self.lease)) and await self._know_rules():
                 # Not before: a robots.txt redirect followed in pieces might start anew with another worker each time.
                 if self.lease.patience is not None:
@@ -202,6 +204,7 @@ class Visit:
     async def _url(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> bool:
         """One URL of the lease. Returns whether the visit goes on."""
         unit = self._unit(row, url_key, url, carried, known)
+        self._page = unit.url
         asked = conditions(known, self._config.revisit.unconditional_every)
         if self._rules is not None and not self._rules.allowed(unit.url):
             await self._decide(unit, Class.EXCLUDED, Reason.ROBOTS)
@@ -258,7 +261,7 @@ class Visit:
         if detour is None and self._is_spent():
             return None
         await self._services.room()
-        if not await self._wait() or (detour is None and self._is_late()):
+        if not await self._wait() or (detour is None and self._is_late()) or self._opted_out(request):
             return None
         self._requests += 1
         self._started = self._started or self._clock.now()
@@ -273,6 +276,12 @@ class Visit:
         if request.terms is not None and (rate := request.terms.bytes_per_second):
             self._unpaid_s = size / rate - self._fetch_s
         return fetched
+
+    def _opted_out(self, request: Request) -> bool:
+        """Whether an owner's wish came while the gap was waited for: then the visit is over, and the next one excludes
+        the page. A line that names the robots.txt of a host alone says nothing of its pages."""
+        url = self._page if request.host == self.lease.host else request.url
+        return bool(url) and self._services.opted_out(url)
 
     def _is_spent(self) -> bool:
         """Others are visited at the same time under a clock of this visit, which has a request every so often: this
