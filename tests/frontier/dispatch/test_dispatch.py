@@ -397,6 +397,38 @@ def test_a_detour_asked_a_site_of_which_a_list_is_out(make: Make) -> None:
     assert times(crawl, "http://www.lent.test/robots.txt") and web.pages_asked["http://a.test/"] == 1
 
 
+def test_robots_txts_that_redirect_to_a_host_took_all_of_its_time(make: Make) -> None:
+    """A hundred hosts of others led there: its own URLs came after all of them, and the visits that waited for their
+    turn left no place for other hosts."""
+    web = Web(star("good.test", 60) | star("c.test", 60))
+    evil = [f"e{number}.test" for number in range(100)]
+    for host in evil:
+        web.page(f"http://{host}/")
+        web.answers[f"http://{host}/robots.txt"] = Answer(302, {"location": f"http://good.test/robots.txt?{host}"})
+    crawl = make(web, *(f"http://{host}/" for host in ["good.test", "c.test", *evil]))
+    crawl.config.fetch.visits_per_worker = 16
+    assert crawl.run(hours=2) == ExitCode.DONE
+    assert set(crawl.outcomes()) == set(web.answers) - {f"http://{host}/robots.txt" for host in evil}
+    own = [at - START for at, url in web.log if url.startswith("http://good.test/") and "?" not in url]
+    others = [at - START for at, url in web.log if url.startswith("http://c.test/")]
+    assert own[-1] - own[0] <= 62 / 0.85 and others[-1] - others[0] <= 63
+    assert sum("?" in url for _, url in web.log) == len(evil)
+
+
+def test_hosts_of_a_site_that_share_a_robots_txt_take_turns_with_its_pages(make: Make) -> None:
+    web = Web(star("www.good.test", 60))
+    others = [f"u{number}.good.test" for number in range(20)]
+    for host in others:
+        web.page(f"http://{host}/")
+        web.answers[f"http://{host}/robots.txt"] = Answer(302, {"location": f"http://www.good.test/robots.txt?{host}"})
+    crawl = make(web, *(f"http://{host}/" for host in ["www.good.test", *others]))
+    assert crawl.run(hours=2) == ExitCode.DONE
+    asked = [url for _, url in web.log if url.startswith("http://www.good.test/")]
+    assert len(asked) == 61 + 1 + len(others)
+    assert sum("?" in url for url in asked[:30]) <= 16
+    assert web.log[-1][0] - START < 120
+
+
 # -- hosts that are blocked --------------------------------------------------------------------------------------------
 
 
