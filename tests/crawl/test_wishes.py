@@ -12,10 +12,13 @@ import pytest
 from irlcrawl.ask.get import Unavailable, get
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.crawl.returns import Selection
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.unit import Unit
 from irlcrawl.worker.fetch import wishes
+from tests.crawl.test_returns import put_back
+from tests.crawl.test_revisits import crawl_of, findings, visits_in_log, visits_in_state
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 
 SITE = "http://a.test"
@@ -127,6 +130,26 @@ def test_a_withheld_page_whose_links_a_kill_took_is_asked_again(
     assert crawl.run() == ExitCode.DONE
     assert crawl.outcomes()[f"{SITE}/behind"] == ("fetched", "ok") and web.pages_asked[f"{SITE}/meta"] == 2
     assert crawl.outcomes()[f"{SITE}/meta"] == ("fetched", "withheld")
+
+
+def test_a_withheld_page_was_never_visited_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor was one that was known. Once it may be kept, it is stored, though it is the same: there is no record to refer
+    to."""
+    web, url = Web({f"{SITE}/": []}), f"{SITE}/".encode()
+    web.answers[f"{SITE}/"] = Answer(200, {"x-robots-tag": "noarchive", **HTML}, META)
+    web.page(f"{SITE}/behind")
+    crawl = crawl_of(tmp_path, web, monkeypatch, 10)
+    crawl.config.page.wishes_obeyed = ["noarchive"]
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    withheld = visits_in_log(crawl)[url]
+    assert withheld > 3 and visits_in_state(crawl)[url] == withheld and findings(crawl) == []
+    assert put_back(crawl, Selection(reasons=("withheld",))) == {}, "it goes on being visited"
+    crawl.config.page.wishes_obeyed, crawl.config.limits.pages = [], 16
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT and findings(crawl) == []
+    mine = [one for one in archived(crawl.path) if one.fields["warc-target-uri"].encode() == url]
+    kinds = [one.kind for one in mine]
+    assert kinds[: withheld + 2] == [*["metadata"] * withheld, "response", "revisit"]
+    assert mine[withheld + 1].fields["warc-refers-to-date"] == mine[withheld].fields["warc-date"]
 
 
 TDMREP = b'[{"location": "/plain", "tdm-reservation": 0}, {"location": "/*", "tdm-reservation": 1}]'
