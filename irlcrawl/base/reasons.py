@@ -123,8 +123,11 @@ LESS_THAN_ALL = frozenset((Reason.TRUNCATED, Reason.WITHHELD))
 """Less was kept of a page than there was."""
 
 
-NOT_THE_PAGE = frozenset((*NO_PAGE, *UNWANTED, Reason.WITHHELD, Reason.TAKEN_DOWN))
-"""What is stored is not what the URL has."""
+NOT_THE_PAGE = frozenset((*NO_PAGE, *UNWANTED, Reason.TAKEN_DOWN))
+"""What came, or is left of it, is not what the URL has."""
+
+MAKES_A_PAGE = frozenset((Reason.OK, Reason.WITHHELD))
+"""Of a first response, where pages are visited again."""
 
 
 def names(reasons: Iterable[Reason]) -> tuple[str, ...]:

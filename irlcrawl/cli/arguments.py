@@ -175,7 +175,7 @@ def of_urls(parser: argparse.ArgumentParser) -> None:
         "name, and its value: wishes (of owners about use), truncated, beyond_max (links over page.links_max), "
         "partly_read, damaged, faults, canonical and redirect (the URL to which a page leads), ...; of a "
         "robots.txt (a line each time it was asked for): crawl_delay, crawl_delay_asked, ...; NOTE=WORD: whose "
-        "value is or has this word, as in wishes=noai. If queued: "
+        "value is or has this word, as in wishes=noai or wishes=train-ai (=n or =y). If queued: "
         "rest (why a URL rests, and until when), throttled (the address of its host is asked more seldom than others)",
     )  # fmt: skip
     parser.add_argument(

@@ -387,11 +387,11 @@ class Page:
         "(RSS, Atom) list: at most 50,000 links of each. false: off.",
     )  # fmt: skip
     wishes_obeyed: list[str] = key(
-        [], "Wishes of owners for which the body of a page is not stored (reason withheld); its links are followed "
-        "unless nofollow forbids it. All wishes are recorded, obeyed or not: noindex, noarchive, nocache, nosnippet, "
-        "noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta robots; those with image count "
-        "for images), train-ai, ai-train, ai-input and search (=n of Content-Usage or Content-Signal), "
-        "tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
+        [], "Wishes of owners for which the body of a page is not stored (reason withheld), nor that of an error or a "
+        "redirect; links are followed unless nofollow forbids it. All wishes are recorded, obeyed or not: noindex, "
+        "noarchive, nocache, nosnippet, noimageindex, noai, noimageai and unavailable_after (of X-Robots-Tag and meta "
+        "robots; those with image count for images), train-ai, ai-train, ai-input and search (=n of Content-Usage "
+        "or Content-Signal), tdm-reservation (TDMRep). Empty: off.", choices=WISHES,
     )  # fmt: skip
     tdmrep: bool = key(
         False, "true: each host is asked for /.well-known/tdmrep.json whenever its robots.txt is fetched, and the "

@@ -97,8 +97,8 @@ class Selection:
             return False
         if entry.outcome == "fetched" and entry.status < 400 and entry.reason not in _LESS:
             return False
-        if "visit" in entry.notes:
-            return False  # a later visit of a page, which goes on being visited
+        if "visit" in entry.notes or "page" in entry.notes:
+            return False  # a visit of a page, which goes on being visited
         if self.statuses and not self._names(entry):
             return False
         return not self.hosts or any(log_parts.is_within(entry.url, host) for host in self.hosts)

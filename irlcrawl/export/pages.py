@@ -22,6 +22,8 @@ from irlcrawl.export.originals import Originals, refers_to
 from irlcrawl.export.surt import surt
 from irlcrawl.export.table import PAGES, TEXT, Column, Row
 from irlcrawl.web.coding import decode
+from irlcrawl.web.wishes import combined, joined, words_of
+from irlcrawl.worker.archive.record import NOT_MODIFIED
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.archive.warc import WarcName
 from irlcrawl.worker.page import charset, sitemaps
@@ -92,10 +94,18 @@ def is_robots(capture: Capture) -> bool:
     return unit is not None and str(NO_SEGMENT) in unit and json.loads(unit).get("segment") == NO_SEGMENT
 
 
-def _wishes(capture: Capture) -> str | None:
-    """What the owner says about the page's use, in its header, in it or in the files of its host."""
+def _wishes(capture: Capture, original: Capture | None) -> str | None:
+    """What the owner says about the page's use, in its header, in it or in the files of its host. A 304 has neither the
+    page nor all of its header: the original has."""
+    said = _said(capture)
+    if original is not None and capture.record.fields.get("warc-profile") == NOT_MODIFIED:
+        said = joined(combined([*words_of(said), *words_of(_said(original))]))
+    return said or None
+
+
+def _said(capture: Capture) -> str:
     unit = capture.record.unit
-    return (json.loads(unit).get("wishes") or None) if unit is not None and '"wishes"' in unit else None
+    return json.loads(unit).get("wishes", "") if unit is not None and '"wishes"' in unit else ""
 
 
 def subset_of(capture: Capture) -> str:
@@ -128,7 +138,7 @@ def row_of(capture: Capture, archive: Archive, asked: Asked, originals: Original
         language_of(words) if asked.language else None, _truncated(capture, original), archive.name,
         capture.record.offset, capture.length, _segment(archive.name),
         found.title or None, found.description or None, canonical_url, found.lang or None, found.opengraph or None,
-        found.jsonld_types or None, found.links, _wishes(capture),
+        found.jsonld_types or None, found.links, _wishes(capture, original),
         *(refers_to(capture) if capture.revisit else (None, None)),
     )  # fmt: skip
     return (*row, words or None) if asked.text else row

@@ -15,7 +15,7 @@ from drum.spill import Spill
 import numpy as np
 
 from irlcrawl.base.names import Names
-from irlcrawl.base.reasons import DONE_NAMES, Class, Reason
+from irlcrawl.base.reasons import DONE_NAMES, MAKES_A_PAGE, Class, Reason
 from irlcrawl.base.rows import LINK, PAGE, PAIR, SCOPE_ENTRY, Carried, PageFlag
 from irlcrawl.frontier.state.crawl_state import SEEDS_STREAM, CrawlState
 from irlcrawl.frontier.state.known_pages import OP_KNOWN, pending_of
@@ -104,7 +104,7 @@ class Outcomes:
                 lines = [*lines, *(_passed(line) for line in texts if line not in told and ARCHIVED in line)]
                 for rows in fresh:
                     state.count_done(rows["cls"], rows["reason"])
-                    good = (rows["cls"] == Class.FETCHED) & (rows["reason"] == Reason.OK)
+                    good = (rows["cls"] == Class.FETCHED) & np.isin(rows["reason"], list(MAKES_A_PAGE))
                     wells.append(rows["key"][good])
                     state.ledger.discovered += rows.rows
                     lines = [*lines, *rows["line"].tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,14 @@ import pytest
 from irlcrawl.ask.get import Unavailable, get
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
+from irlcrawl.cli import main
+from irlcrawl.crawl.returns import Selection
 from irlcrawl.worker.archive import log_parts
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.unit import Unit
 from irlcrawl.worker.fetch import wishes
+from tests.crawl.test_returns import put_back
+from tests.crawl.test_revisits import crawl_of, findings, visits_in_log, visits_in_state
 from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web
 
 SITE = "http://a.test"
@@ -77,6 +82,8 @@ def test_wishes_are_recorded_in_log_and_archive_and_no_page_is_withheld(
     chosen = [one.url.decode() for one in log_parts.read(Files(), log, note="wishes=noai")]
     assert sorted(chosen) == [f"{SITE}/header", f"{SITE}/meta"]
     assert not list(log_parts.read(Files(), log, note="wishes=no"))
+    reserved = list(log_parts.read(Files(), log, note="wishes=tdm-reservation"))
+    assert [one.url.decode() for one in reserved] == [f"{SITE}/header"], "as page.wishes_obeyed names it"
 
 
 def test_a_page_whose_wishes_cannot_be_read_is_archived_all_the_same(
@@ -108,6 +115,30 @@ def test_a_wish_that_is_obeyed_keeps_the_body_out_of_the_archive_but_not_its_lin
         get(crawl.path, f"{SITE}/meta")
 
 
+def test_what_is_no_page_stays_what_it_is_and_its_body_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bodies of errors and redirects were stored against a wish, and a challenge was told as a withheld page."""
+    web, said = site(), {"x-robots-tag": "noindex", **HTML}
+    web.answers |= {
+        f"{SITE}/plain": Answer(200, {"cf-mitigated": "challenge", **said}, b"<a href=/no>BODY"),
+        f"{SITE}/header": Answer(301, {"location": "/moved", **said}, b"BODY"),
+        f"{SITE}/moved": Answer(410, said, b"BODY"),
+        f"{SITE}/ai/x": Answer(200, HTML, b"<p>kept"),
+    }
+    crawl = crawled(tmp_path / "job", web, monkeypatch)
+    crawl.config.page.wishes_obeyed = ["noindex"]
+    assert crawl.run() == ExitCode.DONE
+    outcomes = {url.removeprefix(SITE): reason for url, (_, reason) in crawl.outcomes().items()}
+    assert {url: outcomes[url] for url in ("/plain", "/header", "/moved", "/ours", "/ai/x")} == {
+        "/plain": "challenge", "/header": "redirect", "/moved": "http_error", "/ours": "http_error", "/ai/x": "ok",
+    }  # fmt: skip
+    stored = {one.fields["warc-target-uri"].removeprefix(SITE): one for one in archived(crawl.path)}
+    for url in ("/plain", "/header", "/moved", "/ours"):
+        assert stored[url].block.endswith(b"\r\n\r\n") and stored[url].fields["warc-truncated"] == "unspecified"
+    assert stored["/ai/x"].block.endswith(b"<p>kept") and findings(crawl) == []
+
+
 def test_a_withheld_page_whose_links_a_kill_took_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +158,48 @@ def test_a_withheld_page_whose_links_a_kill_took_is_asked_again(
     assert crawl.run() == ExitCode.DONE
     assert crawl.outcomes()[f"{SITE}/behind"] == ("fetched", "ok") and web.pages_asked[f"{SITE}/meta"] == 2
     assert crawl.outcomes()[f"{SITE}/meta"] == ("fetched", "withheld")
+
+
+def test_a_withheld_page_was_never_visited_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor was one that was known. Once it may be kept, it is stored, though it is the same: there is no record to refer
+    to."""
+    web, url = Web({f"{SITE}/": []}), f"{SITE}/".encode()
+    web.answers[f"{SITE}/"] = Answer(200, {"x-robots-tag": "noarchive", **HTML}, META)
+    web.page(f"{SITE}/behind")
+    crawl = crawl_of(tmp_path, web, monkeypatch, 10)
+    crawl.config.page.wishes_obeyed = ["noarchive"]
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    withheld = visits_in_log(crawl)[url]
+    assert withheld > 3 and visits_in_state(crawl)[url] == withheld and findings(crawl) == []
+    assert put_back(crawl, Selection(reasons=("withheld",))) == {}, "it goes on being visited"
+    crawl.config.page.wishes_obeyed, crawl.config.limits.pages = [], 16
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT and findings(crawl) == []
+    mine = [one for one in archived(crawl.path) if one.fields["warc-target-uri"].encode() == url]
+    kinds = [one.kind for one in mine]
+    assert kinds[: withheld + 2] == [*["metadata"] * withheld, "response", "revisit"]
+    assert mine[withheld + 1].fields["warc-refers-to-date"] == mine[withheld].fields["warc-date"]
+
+
+def test_a_row_of_a_304_has_the_wishes_of_its_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text of the original came with no more of its owner's wishes than the 304 says."""
+    web, url = Web(fetch_s=0.05), f"{SITE}/"
+    whole = Answer(200, {"etag": '"1"', **HTML}, META)
+    web.moods["a.test"] = lambda asked, now: (
+        (Answer(304, {"etag": '"1"', "x-robots-tag": "noindex"}) if web.pages_asked[url] > 1 else whole)
+        if asked == url else None
+    )  # fmt: skip
+    crawl = crawl_of(tmp_path, web, monkeypatch, 3)
+    crawl.config.scope.exclude = ["/behind"]
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT and findings(crawl) == []
+
+    def wishes_of_rows(*options: str) -> list[str]:
+        assert main.main(["export", "pages", str(crawl.path), *options]) == ExitCode.DONE
+        return [json.loads(line)["wishes"] for line in capsys.readouterr().out.splitlines()]
+
+    assert wishes_of_rows("--originals") == ["noai+noarchive", *["noai+noarchive+noindex"] * 2]
+    assert wishes_of_rows() == ["noai+noarchive", *["noindex"] * 2]
 
 
 TDMREP = b'[{"location": "/plain", "tdm-reservation": 0}, {"location": "/*", "tdm-reservation": 1}]'

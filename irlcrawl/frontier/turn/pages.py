@@ -17,7 +17,7 @@ from drum import Batch, Bucket, Edits, SegmentWriter
 import numpy as np
 from numpy.typing import NDArray
 
-from irlcrawl.base.reasons import DENIED, Class, Reason
+from irlcrawl.base.reasons import DENIED, MAKES_A_PAGE, Class, Reason
 from irlcrawl.base.rows import EARLIER, LINK, ORDERED, Change, with_pages
 from irlcrawl.config.keys import Config
 from irlcrawl.frontier.state.calendar import Calendar
@@ -116,7 +116,8 @@ class TurnPages:
         retries: RETRY, dues in today's time. Returns which rows were pages: nothing else is to happen to those."""
         runs = self._state.runs
         told = _places_in(visits, done)
-        well = (done["cls"] == Class.FETCHED) & (done["reason"] == Reason.OK) & (told >= 0) & self.enabled
+        good = np.isin(done["reason"], list(MAKES_A_PAGE))
+        well = (done["cls"] == Class.FETCHED) & good & (told >= 0) & self.enabled
         asked = np.flatnonzero(runs.paged(done["segment"]) | well)
         mine = np.zeros(done.rows, np.bool_)
         if not len(asked):

@@ -21,8 +21,9 @@ proxy resolves names, `address` is 100::…, one for each name.
 
 Of a page that was visited before, `visit` says which visit it is (or, without a response, would have been), and
 `change` what it found: none (304), same (the same bytes), near (the same but for its frame, dates and digits), yes,
-gone (404 or 410), error. What has no payload of its own in the archive has, as in Heritrix, `warcRevisit:notModified`
-or `warcRevisit:digest`, annotations without a value; the latter also where another URL had the same payload.
+gone (404 or 410), error. The first visit of a page that was withheld, and is visited again all the same, has `page`, an
+annotation without a value. What has no payload of its own in the archive has, as in Heritrix, `warcRevisit:notModified`
+or `warcRevisit:digest`, without a value, too; the latter also where another URL had the same payload.
 
 A failure that passes has the outcome `retry`, and in `due` the time before which the URL is not asked again. With
 `fetched`, `failed` or `excluded` a URL is done: that is its last word, unless a later line has the outcome `returned`,

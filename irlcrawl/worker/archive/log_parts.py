@@ -127,7 +127,9 @@ def _has_note(notes: bytes, name: bytes, word: bytes | None) -> bool:
     told = next((note for note in re.findall(rb",[^,]*", notes) if note == name or note.startswith(name + b"=")), None)
     if told is None or word is None:
         return told is not None
-    return word in told[len(name) + 1 :].split(b"+")
+    words = told[len(name) + 1 :].split(b"+")
+    # Some wishes have a value; page.wishes_obeyed names them without it.
+    return word in words or (name == b",wishes" and any(one.startswith(word + b"=") for one in words))
 
 
 def find(entries: Iterable[LogEntry]) -> tuple[LogEntry | None, LogEntry | None]:

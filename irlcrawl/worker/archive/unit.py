@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Final
 
@@ -213,6 +213,11 @@ class Exchange:
     def content_type(self) -> str:
         """Content-Type, of several the one that counts (web/media_type.py); empty without one."""
         return extracted([value.decode("latin-1") for value in self.values(b"content-type")])
+
+
+def without_body(exchange: Exchange) -> Exchange:
+    """The same as far as its header."""
+    return replace(exchange, body=b"", truncated=exchange.truncated or "unspecified")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import irlcrawl
 from irlcrawl.base.clock import Clock, SystemClock
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.memory import Trim, plain_arrays
-from irlcrawl.base.reasons import OF_PAGES, Class, Reason
+from irlcrawl.base.reasons import NOT_THE_PAGE, OF_PAGES, Class, Reason
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Archive, Config
@@ -35,7 +35,7 @@ from irlcrawl.web.scope import Scope
 from irlcrawl.web.wishes import joined
 from irlcrawl.worker.archive.payloads import Payloads
 from irlcrawl.worker.archive.record import sha1
-from irlcrawl.worker.archive.unit import Exchange, Unit
+from irlcrawl.worker.archive.unit import Exchange, Unit, without_body
 from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.archive.window import Window
 from irlcrawl.worker.fetch.clients import open_fetcher
@@ -143,16 +143,16 @@ class Worker:
         """What a unit yields, and what is stored of it."""
         stored = exchange
         if exchange is not None and unit.segment != NO_SEGMENT:
-            if unit.cls == Class.FETCHED and exchange.body and exchange.coding:
+            page = unit.cls == Class.FETCHED and exchange.status in OF_PAGES
+            if page and exchange.body and exchange.coding:
                 yield from exchange.decoding(self.config.fetch.decoded_bytes_max)  # the wishes in it are looked for
             said = yield from self._wishes.of(exchange, rules)
             unit.wishes = joined(said)
-            if (
-                unit.cls == Class.FETCHED
-                and exchange.status in OF_PAGES
-                and self._wishes.withhold(said, exchange, unit.start)
-            ):
-                unit.reason, stored = Reason.WITHHELD, None
+            if self._wishes.withhold(said, exchange, unit.start):
+                if page and unit.reason not in NOT_THE_PAGE:
+                    unit.reason, stored = Reason.WITHHELD, None
+                elif exchange.body:  # an error, say, is one all the same
+                    exchange = stored = without_body(exchange)
         digest = sha1(exchange.body) if exchange is not None and unit.page is not None else b""
         return (yield from discovering(unit, exchange, self._context, digest)), stored
 
@@ -178,7 +178,7 @@ class Worker:
         began = self.clock.now()
         location = self._warc.append(unit, stored)
         try:
-            pointer = self._harvest.add(finished(found, unit, exchange, location))
+            pointer = self._harvest.add(finished(found, unit, stored or exchange, location))
         except Exception as error:
             self._fail(error)
             raise

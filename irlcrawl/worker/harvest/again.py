@@ -3,6 +3,7 @@ pages are visited again.
 
 Like process.py, of which this is a part, it looks at nothing but the unit, the exchange and its place, so that a
 replayed visit gives the same row. It never looks at the body of an exchange: of an unchanged page the archive has none.
+One exception: a page that was withheld is in no archive, so that no replay has it, and no visit may refer to it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from irlcrawl.base.keys import is_home
 from irlcrawl.base.reasons import NOT_THE_PAGE, Reason
 from irlcrawl.base.rows import Change, PageFlag
 from irlcrawl.web.retry_after import unix_date
+from irlcrawl.worker.archive import record
 from irlcrawl.worker.archive.known import DIGEST_BYTES, ETAG_BYTES_MAX, Known
-from irlcrawl.worker.archive.record import sha1_of
 from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.harvest.builder import UnitRows
 
@@ -82,9 +83,9 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
         return (*at, 0, *_columns(known))
     if change is Change.NOT_MODIFIED:
         return (*at, 0, *_columns(known._replace(flags=known.flags & _KEPT_BY_304)))
-    sha1 = sha1_of(location.digest)
+    sha1 = record.sha1_of(location.digest) if location.digest else record.sha1(exchange.body)
     now = Known(
-        stored=unit.start if unit.size is None else (unit.own or 0.0) if unit.borrowed else known.stored,
+        stored=_stored(unit, location, known),
         digest=int.from_bytes(sha1[:DIGEST_BYTES], "big"),
         content=known.content if change is Change.SAME else found.wording or _target(exchange),
         modified=_modified(exchange),
@@ -93,6 +94,15 @@ def visit_row(unit: Unit, exchange: Exchange, location: Location, change: Change
     hub, new_links = (known.hub, 0) if change is Change.SAME else _hub(unit, known, change, found)
     now = now._replace(flags=_flags(known, now, change, found), hub=hub)
     return (*at, min(new_links + len(found.signals), NEW_LINKS_MAX), *_columns(now))
+
+
+def _stored(unit: Unit, location: Location, known: Known) -> float:
+    """As in rows.PAGE; 0 where no record of the page holds its payload."""
+    if not location.digest:  # withheld
+        return 0.0
+    if unit.size is None:
+        return unit.start
+    return (unit.own or 0.0) if unit.borrowed else known.stored
 
 
 def _columns(known: Known) -> tuple[Any, ...]:

@@ -114,7 +114,8 @@ def _of_url(unit: Unit, exchange: Exchange | None, context: Context, found: Unit
             found.change = yield from _again(unit, exchange, context, found, sha1)
         else:
             yield from _read(unit, exchange, context, found)
-            found.change = Change.FIRST if context.config.revisit.enabled else None
+            cut = unit.reason == Reason.WITHHELD and exchange.truncated is not None
+            found.change = Change.FIRST if context.config.revisit.enabled and not cut else None
 
 
 def _again(unit: Unit, exchange: Exchange, context: Context, found: UnitRows, sha1: bytes) -> Steps[Change]:
@@ -176,6 +177,8 @@ def _outcome(unit: Unit, exchange: Exchange | None, location: Location, found: U
         cut |= found.notes
     if found.visit is not None and unit.page is not None:
         cut["change"] = again.WORDS[found.visit[_CHANGE]]
+    elif found.visit is not None and unit.reason == Reason.WITHHELD:
+        cut["page"] = ""
     line = crawl_log.line(unit, exchange, location, cut)
     return (unit.segment, unit.row, unit.key, unit.host, unit.cls, unit.reason, unit.status, size, line)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import VISIT, Change, PageFlag, Source
+from irlcrawl.base.steps import at_once
 from irlcrawl.worker.archive import crawl_log
 from irlcrawl.worker.archive.known import Known
 from irlcrawl.worker.archive.record import digest
@@ -19,7 +20,7 @@ from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.harvest.again import HUB_LINKS, _hashes, _kept, _new
 from irlcrawl.worker.harvest.builder import UnitRows
 from irlcrawl.worker.harvest.context import Context
-from irlcrawl.worker.harvest.process import process
+from irlcrawl.worker.harvest.process import discovering, finished, process
 from irlcrawl.worker.page.wording import wording
 from tests.worker.harvest.test_process import context, exchange, unit
 
@@ -165,6 +166,36 @@ def test_what_stands_in_the_place_of_a_page_says_nothing_of_it(reason: Reason) -
     found, row = visit(page, b"<p>Are you a person?", reason=reason)
     assert (row["change"], *tuple(row.values())[5:]) == (Change.ERROR, *page[1:])
     assert found.site == 0 and not any(list(visit(None, PAGE, reason=reason)[1].values())[5:])
+
+
+def withheld(page: Known | None, truncated: str | None = None) -> UnitRows:
+    came = exchange(PAGE, TAG)
+    came.truncated = truncated
+    one = unit(URL, page=page, start=AT, status=200, reason=Reason.WITHHELD)
+    found = at_once(discovering(one, came, sharing(), hashlib.sha1(PAGE).digest()))  # as it comes: no replay has it
+    return finished(found, one, came, Location("x.warc.gz", 1, 0, 0, 100, 50, ""))
+
+
+def test_a_page_that_was_withheld_is_compared_with_and_referred_to_by_nobody() -> None:
+    """It counted as an error, from which nothing is learnt, and was never visited again."""
+    first = withheld(None)
+    assert first.visit is not None and crawl_log.parse(first.outcome[-1]).notes["page"] == ""
+    row = dict(zip(VISIT, first.visit, strict=True))
+    sha1 = hashlib.sha1(PAGE).digest()
+    assert (row["change"], row["stored"], row["content"]) == (Change.FIRST, 0.0, wording(PAGE))
+    assert row["digest"] == int.from_bytes(sha1[:8], "big") and row["validators"] == sha1[8:] + b'"1"'
+    page = Known(1, *list(row.values())[5:])
+    again, later = withheld(page), visit(page, PAGE, TAG)[1]
+    assert again.visit is not None and "page" not in crawl_log.parse(again.outcome[-1]).notes
+    row = dict(zip(VISIT, again.visit, strict=True))
+    assert (row["change"], row["stored"]) == (Change.SAME, 0.0) and again.links == []
+    assert (later["change"], later["stored"]) == (Change.SAME, AT), "the wish is gone: the page is stored"
+
+
+def test_the_beginning_of_a_page_that_was_withheld_makes_no_page() -> None:
+    """As it does not where it is stored."""
+    found = withheld(None, truncated="length")
+    assert found.visit is None and "page" not in crawl_log.parse(found.outcome[-1]).notes
 
 
 def test_a_redirect_is_what_it_leads_to() -> None:
