@@ -13,7 +13,8 @@ import math
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
+from operator import itemgetter
 
 from irlcrawl.base.rows import Robots
 from irlcrawl.config import keys as config
@@ -33,6 +34,8 @@ FILE_BYTES = 1300
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 _STARS = re.compile(rb"\*{2,}")
 _HIGH = re.compile(rb"[\x80-\xff]")
+_PLAIN = re.compile(rb"[ !\"#&-)+-~]*+")
+"""A pattern of nothing but itself: no `*`, `$`, `%` nor octets that a URL escapes."""
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _RESERVED = b"%:/?#[]@!&()+,;="
 """Octets that mean something else where they are escaped (RFC 9309 2.2.2). Not so `*` and `$`, which patterns have to
@@ -75,21 +78,28 @@ class Rules:
         group = _group_for(text, product_token.lower().encode("ascii"))
         self.crawl_delay = group.crawl_delay
         """Seconds between two requests, the longest that the group says; None when it has no (valid) Crawl-delay."""
-        self._prefixes: dict[bytes, int] = {}  # rank by what a path starts with
+        self._prefixes = {  # rank by what a path starts with; those first that need no closer look, which are most
+            pattern: 2 * len(pattern) + allows
+            for pattern, allows in group.patterns.items()
+            if _PLAIN.fullmatch(pattern) and b"/index.htm" not in pattern
+        }
         self._wholes: dict[bytes, int] = {}  # rank by what a path is
         self._wildcards: list[tuple[int, list[bytes], bool]] = []  # rank, the parts between `*`, whether `$` ends it
-        for pattern, allows in group.patterns.items():
-            self._add(pattern, allows)
-        self._wildcards.sort(key=lambda rule: -rule[0])
+        if len(plain := set(self._prefixes)) < len(group.patterns):
+            for pattern, allows in group.patterns.items():
+                if pattern not in plain:
+                    self._add(pattern, allows)
+            self._wildcards.sort(key=itemgetter(0), reverse=True)
         self._usages = [(*_parts(path), words) for path, words in _longest_first(group.usages)]
         self._usage_bytes = sum(map(len, group.usages))
         self._tdm = [(*_parts(path), words) for path, words in group.tdm]
         self._tdm_bytes = sum(len(path) for path, _ in group.tdm)
         self._signals = frozenset(sorted(wishes.combined(group.signals))[: wishes.WISHES_MAX])
-        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
-        self._wildcard_bytes = sum(len(part) for _, parts, _ in self._wildcards for part in parts)
+        self._lengths = sorted(set(map(len, self._prefixes)))
+        wildcard_parts = [parts for _, parts, _ in self._wildcards]
+        self._wildcard_bytes = sum(map(len, chain.from_iterable(wildcard_parts)))
         rules = len(self._prefixes) + len(self._wholes) + len(self._wildcards)
-        parts = sum(len(parts) for _, parts, _ in self._wildcards)
+        parts = sum(map(len, wildcard_parts))
         rules += sum(len(words) + 1 for words in group.usages.values()) + len(group.signals)
         rules += sum(len(words) + 1 for _, words in group.tdm)
         texts = sum(map(len, group.patterns)) + self._usage_bytes + self._tdm_bytes
@@ -106,9 +116,10 @@ class Rules:
             ranks[parts[0]] = max(rank, ranks.get(parts[0], 0))
         else:
             self._wildcards.append((rank, parts, whole))
-        slash = pattern.rfind(b"/")
-        if allows and pattern.startswith(b"/index.htm", slash):  # as Google: where its index is allowed, `/` is
-            self._add(pattern[: slash + 1] + b"$", True)
+        if allows and b"/index.htm" in pattern:  # as Google: where its index is allowed, `/` is
+            slash = pattern.rfind(b"/")
+            if pattern.startswith(b"/index.htm", slash):
+                self._add(pattern[: slash + 1] + b"$", True)
 
     def allowed(self, url: bytes) -> bool:
         """Whether a URL (stored form), or its path and query alone, may be requested."""
@@ -182,8 +193,9 @@ def _unescaped(text: bytes) -> bytes:
 def _parts(pattern: bytes) -> tuple[list[bytes], bool]:
     """(what stands between the `*` of a pattern, whether `$` ends it)."""
     whole = pattern.endswith(b"$")
-    literals = _STARS.sub(b"*", pattern[:-1] if whole else pattern.rstrip(b"*")).split(b"*")
-    return [_unescaped(literal) for literal in literals], whole
+    text = pattern[:-1] if whole else pattern.rstrip(b"*")
+    literals = (_STARS.sub(b"*", text) if b"**" in text else text).split(b"*")
+    return [_unescaped(literal) for literal in literals] if b"%" in text else literals, whole
 
 
 def _longest_first(usages: dict[bytes, set[str]]) -> list[tuple[bytes, wishes.Wishes]]:
@@ -221,6 +233,7 @@ def _group_for(text: bytes, token: bytes) -> _Group:
     ours, everyone = _Group(), _Group()
     named = False  # some group names us, so `*` is not for us even if that group is empty
     for_us = for_all = in_agents = False
+    groups: list[_Group] = []  # of the agents so far
     for record in _RECORD.finditer(text.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n")):
         kind, value = record[1][:2].lower(), record[2].strip()
         if kind == b"us":
@@ -231,13 +244,13 @@ def _group_for(text: bytes, token: bytes) -> _Group:
             for_all = for_all or (found is not None and found[1] is None)
             for_us = for_us or (found is not None and found[1] is not None and found[1].lower() == token)
             named = named or for_us
+            groups = [group for group, applies in ((ours, for_us), (everyone, for_all)) if applies]
             continue
         if kind == b"ir":  # of all agents
             if (rule := tdmrep.rule_of(value)) is not None and len(ours.tdm) < tdmrep.RULES_MAX:
                 ours.tdm.append(rule)
                 everyone.tdm.append(rule)
             continue
-        groups = [group for group, applies in ((ours, for_us), (everyone, for_all)) if applies]
         if kind == b"cr":  # for the agents so far; others may follow
             if (delay := _seconds(value)) is not None:
                 for group in groups:

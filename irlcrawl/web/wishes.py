@@ -225,6 +225,8 @@ def superseding(nearer: Iterable[str], farther: Iterable[str]) -> set[str]:
 def combined(wishes: Iterable[str]) -> Wishes:
     """All of them, without those that a more restrictive one contradicts."""
     found = set(wishes)
+    if len(found) < 2:
+        return frozenset(found)
     for wish in list(found):
         if wish.endswith("=n"):
             found.discard(wish[:-1] + "y")

@@ -255,6 +255,7 @@ ROBOTS: dict[str, tuple[bytes | Handler, bool]] = {
     "bomb": (zipped(RULES + b"#" * (50 << 20), "gzip"), True),
     "nested-bomb": (zipped(RULES + b"#" * (50 << 20), "gzip, br, zstd, gzip"), True),
     "many-rules": (response(RULES + b"".join(b"Disallow: /*%d*$\n" % n for n in range(25_000))), True),
+    "short-rules": (response(RULES + b"".join(b"allow:/%x\n" % n for n in range(40_000))), True),
     "many-stars": (response(RULES + b"Disallow: /" + b"*a" * 200_000), True),
     "sitemaps": (response(RULES + b"".join(b"sitemap:///[%d\n" % n for n in range(25_000))), True),
     "one-line": (response(b"Disallow: /" * 40_000 + b"\n" + RULES), True),

@@ -433,6 +433,7 @@ def _listed(
     if lists is None:
         return False
     urls, beyond = lists
+    body = yield from sitemaps.in_utf8(body, content_type)
     found.lists = PageFlag.FEED if sitemaps.is_feed(body) else PageFlag.SITEMAP
     if partly:
         found.counts["partly_read"] = 1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.base.url import Base
-from irlcrawl.worker.page import charset, sitemaps
+from irlcrawl.worker.page import sitemaps
 
 FIELD_BYTES_MAX = 16_384
 ENTRY_BYTES_MAX = 65_536
@@ -28,8 +28,7 @@ PREFIX = rb"<(?:[\w.-]{1,32}:)?"
 TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
 _OF_FEEDS, _OF_SITEMAPS = (re.compile(PREFIX + names + rb"[\s>]") for names in (rb"(item|entry)", rb"(url|sitemap)"))
 _PAGE = re.compile(PREFIX + rb"(url)[\s>]")
-ATOM_LINK = PREFIX + rb"link\s([^<>]{1,%d}+)>" % FIELD_BYTES_MAX
-_ATOM_LINK = re.compile(ATOM_LINK)
+_ATOM_LINK = re.compile(PREFIX + rb"link\s([^<>]{1,%d}+)>" % FIELD_BYTES_MAX)
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ADDRESS, _CHANGED, _PUBLISHED, _PRIORITY, _FREQUENCY = (
@@ -60,21 +59,18 @@ def of_list(
     lists = sitemaps.listed(body, content_type, url, sitemaps.may_be_list(source, body))
     if lists is None:
         return
-    codec = charset.sniff(body, content_type)
-    if codec != "utf-8":
-        body = at_once(charset.recoding(body, codec))
+    body = at_once(sitemaps.in_utf8(body, content_type))
     if sitemaps.is_plain(body):
         yield from (Entry(target, "url", None, None, None) for target in lists[0])
         return
     if b"<!--" in body:
         body = at_once(sitemaps.uncommented(body))
     body = sitemaps.without_sources(body)
-    base = Base(url, stored=True)
+    base, based = sitemaps.base_of(body, url), b"xml:base" in body
     for start, end, element in filter(None, spans(entry_of(body), body)):
-        address = _text(_ADDRESS.search(body, start, end))
-        if address is None:
-            address = _unescaped(atom_address(body, start, end))
-        target = base.join(address) if address else None
+        address = _unescaped(address_in(body, start, end))
+        own = sitemaps.base_at(body, start, base) if based else base
+        target = own.join(address) if address else None
         if target is not None:
             date = date_in(body, start, end)
             priority, frequency = (_text(field.search(body, start, end)) for field in (_PRIORITY, _FREQUENCY))
@@ -86,6 +82,15 @@ def entry_of(body: bytes) -> re.Pattern[bytes]:
     return _OF_FEEDS if sitemaps.is_feed(body) else _OF_SITEMAPS
 
 
+def address_in(body: bytes, start: int, end: int) -> bytes:
+    """The page of an entry, as it is written: in the text of an element, in a link of Atom, or, where it has neither,
+    in an item's permalink; empty if it names none."""
+    found = _ADDRESS.search(body, start, end)
+    if found is not None:
+        return found[1]
+    return atom_address(body, start, end) or sitemaps.permalink_in(body, start, end)
+
+
 def date_in(body: bytes, start: int, end: int) -> re.Match[bytes] | None:
     """When an entry says that its page changed (group 1), or else when it was published."""
     return _CHANGED.search(body, start, end) or _PUBLISHED.search(body, start, end)
@@ -94,7 +99,7 @@ def date_in(body: bytes, start: int, end: int) -> re.Match[bytes] | None:
 def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
     """Of the sitemap at `url`: the rank, 1..RANK_MAX, of pages whose priority is less than that of others. A priority
     counts by its distance to the list's highest, so one that is the same everywhere says nothing, as the protocol has
-    it; where none is said it is 0.5. In steps."""
+    it; where none is said it is 0.5. body: in UTF-8. In steps."""
     if b"priority>" not in body:
         return {}
     if b"<!--" in body:

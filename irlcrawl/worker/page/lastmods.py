@@ -1,35 +1,31 @@
 """When pages changed, by what a sitemap or a feed says of them: `lastmod`, `updated`, `pubDate`.
 
 Read only where a list is visited again, and only what is later than the visit before: a sitemap of 50,000 pages then
-names the few that changed. Of each entry (entries.py) the first address and its date are taken; of Atom's links
-the one that leads to the page.
+names the few that changed. Of each entry its page and its date are taken as entries.py does.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from irlcrawl.base.steps import Steps
-from irlcrawl.base.url import Base
 from irlcrawl.worker.page import sitemaps
-from irlcrawl.worker.page.entries import ATOM_LINK, PREFIX, TEXT, atom_address, date_in, entry_of, spans
+from irlcrawl.worker.page.entries import address_in, date_in, entry_of, spans
 
 STAMPED_LEAST = 8
 """Of so many entries or more, all are doubted if more than half have one date: a generator stamped them."""
 DAY_S = 86_400.0
-_ADDRESS = re.compile(PREFIX + rb"(?:loc|link)" + TEXT + rb"|" + ATOM_LINK)
 
 
 def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[dict[bytes, float]]:
     """Addresses in stored form -> the unix second at which they changed, of the entries of the list at `url`, fetched
     at `now`, that changed after `since`. A day without a time is its end, at most `now`; what is to come is no date.
-    In steps."""
-    base, found = Base(url, stored=True), dict[bytes, float]()
+    body: in UTF-8. In steps."""
+    base, found = sitemaps.base_of(body, url), dict[bytes, float]()
     dates: Counter[float] = Counter()
-    body = sitemaps.without_sources(body)
+    body, based = sitemaps.without_sources(body), b"xml:base" in body
     for span in spans(entry_of(body), body):
         if span is None:
             yield
@@ -42,12 +38,9 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
         dates[at] += 1
         if at <= since:
             continue
-        address = _ADDRESS.search(body, start, end)
-        if address is None:
-            continue
-        named = address[1].partition(b"]]>")[0] if address[1] is not None else atom_address(body, address.start(), end)
-        text = named.decode("utf-8", "replace").strip()
-        target = base.join(sitemaps.unescaped(text))
+        text = address_in(body, start, end).partition(b"]]>")[0].decode("utf-8", "replace").strip()
+        own = sitemaps.base_at(body, start, base) if based else base
+        target = own.join(sitemaps.unescaped(text)) if text else None
         if target is not None and target != url:
             found[target] = min(at, now)
     total = dates.total()

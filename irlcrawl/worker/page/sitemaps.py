@@ -15,7 +15,7 @@ from typing import AnyStr
 
 from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import LARGE_BYTES, Steps, at_once
-from irlcrawl.base.url import Base, canonical
+from irlcrawl.base.url import Base
 from irlcrawl.web.coding import decoding
 from irlcrawl.web.media_type import essence
 from irlcrawl.worker.page import charset
@@ -48,11 +48,15 @@ FEEDS = (b"rss", b"feed", b"RDF")
 _KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]")
 _TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
 _LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
-_RSS_LINK = re.compile(rb"<link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT)
-_GUID = re.compile(rb"<guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s[^<>]{0,1000}+)?>" + _TEXT)
+_ENTRY = rb"<(?:[\w.-]{1,32}:)?(?:(item|entry)[\s>]|"
+_PERMALINK = rb"guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT
+_RSS_LINK = re.compile(_ENTRY + rb"link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT + rb"|" + _PERMALINK + rb")")
+_GUID = re.compile(rb"<" + _PERMALINK)
 _HTTP = re.compile(rb"\s*https?://", re.IGNORECASE)
-_ATOM_LINK = re.compile(rb"<(?:[\w.-]{1,32}:)?link\s([^<>]{1,%d}+)>" % REFERENCE_BYTES_MAX)
-_XML_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?feed\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']")
+_ATOM_LINK = re.compile(_ENTRY + rb"link\s([^<>]{1,%d}+)>)" % REFERENCE_BYTES_MAX)
+_BASE = rb"\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']"
+_FEED_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:feed|rss|RDF|channel)" + _BASE)
+_ENTRY_BASE = re.compile(rb"<[\w.:-]{1,40}" + _BASE)
 FEED_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*+(?:<\?[^<>]*+>\s*+)*"
     rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
@@ -107,11 +111,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     in_lines = as_text and is_url_list(body)
     if not (told or in_lines or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
         return None
-    codec = charset.sniff(body, content_type)
-    if len(body) > LARGE_BYTES:
-        yield
-    if codec != "utf-8":
-        body = yield from charset.recoding(body, codec)
+    body = yield from in_utf8(body, content_type)
     kind = _KIND.search(_beginning(body))
     if kind is None:
         is_text = as_text and (mime == "text/plain" or is_url_list(body))
@@ -123,9 +123,37 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     if kind[1] not in FEEDS:
         return (yield from _stored(_texts(_LOC, body), url, LINKS_MAX))
     body = without_sources(body)
-    base = _XML_BASE.search(body, 0, LOOK_BYTES)
-    named = canonical(unescaped(base[1].decode("utf-8", "replace")), url) if base is not None else None
-    return (yield from _stored(_of_feed(body), url, LINKS_MAX, named or url))
+    base = base_of(body, url)
+    return (yield from _stored(_of_feed(body, base), url, LINKS_MAX, base))
+
+
+def in_utf8(body: bytes, content_type: str) -> Steps[bytes]:
+    """A list in UTF-8. In steps."""
+    codec = charset.sniff(body, content_type)
+    if len(body) > LARGE_BYTES:
+        yield
+    return body if codec == "utf-8" else (yield from charset.recoding(body, codec))
+
+
+def base_of(body: bytes, url: bytes) -> Base:
+    """What the references in the list at `url`, in UTF-8, refer to: a feed may name it (xml:base)."""
+    return _named(_FEED_BASE.search(body, 0, LOOK_BYTES), Base(url, stored=True))
+
+
+def base_at(body: bytes, start: int, base: Base) -> Base:
+    """The same for the entry that begins at `start`, in a feed with the base `base`."""
+    return _named(_ENTRY_BASE.match(body, start), base)
+
+
+def _named(found: re.Match[bytes] | None, base: Base) -> Base:
+    named = None if found is None else base.join(unescaped(found[1].decode("utf-8", "replace")))
+    return base if named is None else Base(named, stored=True)
+
+
+def permalink_in(body: bytes, start: int, end: int) -> bytes:
+    """The address of an item's page in its `guid`; empty if it has none there."""
+    found = _GUID.search(body, start, end)
+    return found[1].partition(b"]]>")[0] if found is not None and _HTTP.match(found[1]) else b""
 
 
 def source_of(source: int, depth: int) -> int:
@@ -267,21 +295,36 @@ def _texts(element: re.Pattern[bytes], body: bytes) -> Iterator[bytes | None]:
     return (match and match[1].partition(b"]]>")[0] for match in elements(element, body))
 
 
-def _of_feed(body: bytes) -> Iterator[bytes | None]:
-    """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too); None: a stop."""
-    links = 0
-    for text in _texts(_RSS_LINK, body):
-        links += text is not None
-        yield text
-    if links < 2:  # that of the channel: its items name their pages by permalinks alone (RSS 2.0, guid)
-        yield from (text if text is None or _HTTP.match(text) else b"" for text in _texts(_GUID, body))
+def _of_feed(body: bytes, base: Base) -> Iterator[bytes | Base | None]:
+    """Of RSS and RDF `<link>URL</link>`, of Atom `<link href=URL>` (which RSS may have, too); None: a stop; a Base: of
+    what follows."""
+    based = b"xml:base" in body
+    permalink, linked = b"", True  # of an item without a link (RSS 2.0, guid)
+    for match in elements(_RSS_LINK, body):
+        if match is None:
+            yield None
+        elif match[1]:
+            yield permalink
+            permalink, linked = b"", False
+            if based:
+                yield base_at(body, match.start(), base)
+        elif match[2]:
+            permalink, linked = b"", True
+            yield match[2].partition(b"]]>")[0]
+        elif not linked and _HTTP.match(match[3]):
+            permalink = match[3].partition(b"]]>")[0]
+    yield permalink
+    yield base
     for match in elements(_ATOM_LINK, body):
         if match is None:
             yield None
-            continue
-        href, rel = _HREF.search(match[1]), _REL.search(match[1])
-        if href is not None and (rel[1].strip().lower() if rel else b"") in _ATOM_RELS:
-            yield href[1] or href[2] or b""
+        elif match[1]:
+            if based:
+                yield base_at(body, match.start(), base)
+        else:
+            href, rel = _HREF.search(match[2]), _REL.search(match[2])
+            if href is not None and (rel[1].strip().lower() if rel else b"") in _ATOM_RELS:
+                yield href[1] or href[2] or b""
 
 
 def unescaped(text: str) -> str:
@@ -291,24 +334,29 @@ def unescaped(text: str) -> str:
 
 
 def _stored(
-    references: Iterable[bytes | None], url: bytes, links_max: int, base_url: bytes | None = None
+    references: Iterable[bytes | Base | None], url: bytes, links_max: int, base: Base | None = None
 ) -> Steps[tuple[list[bytes], int]]:  # fmt: skip
     """References in stored form, each once and without the document itself, and how many more than `links_max` there
-    are, as far as REFERENCES_PER_LINK; None among them is a stop. base_url: what they refer to, if not to `url`."""
+    are, as far as REFERENCES_PER_LINK; None among them is a stop. base: what they refer to, if not to `url`; so is a
+    Base among them for what follows."""
     found: dict[bytes, None] = {}
     known: set[bytes] = set()
-    beyond = worked = 0
-    base = Base(base_url or url, stored=True)
+    looked = beyond = worked = 0
+    base = base or Base(url, stored=True)
     for reference in references:
         if reference is not None:
-            worked += len(reference) + 64
+            worked += 64 + len(reference.url if isinstance(reference, Base) else reference)
         if reference is None or worked > RESOLVED_BYTES:
             worked = 0
             yield
-        if reference is None or reference in known:
+        if isinstance(reference, Base):
+            base, known = reference, known if reference is base else set()
+            continue
+        if not reference or reference in known:
             continue
         known.add(reference)
-        if len(known) > REFERENCES_PER_LINK * links_max:
+        looked += 1
+        if looked > REFERENCES_PER_LINK * links_max:
             return list(found), beyond + 1
         if len(found) >= links_max:
             beyond += 1

@@ -296,6 +296,20 @@ def test_a_sitemap_that_is_read_again_tells_which_pages_changed_since() -> None:
     assert told(visited(b"before"), enabled=False).signals == []
 
 
+@pytest.mark.parametrize("codec", ["utf-16", "iso-8859-1"])
+def test_a_sitemap_in_another_charset_ranked_nothing_and_told_of_no_changes(codec: str) -> None:
+    """UTF-16 brought nothing, and other charsets no URL that is not ASCII."""
+    text = f"""<?xml version="1.0" encoding="{codec}"?><urlset><url><loc>/café</loc><priority>0.2</priority>
+        <lastmod>2020-01-01T00:00:00Z</lastmod></url><url><loc>/b</loc><priority>1.0</priority></url></urlset>"""
+    body = text.encode(codec)
+    came = Exchange(URL.encode(), "", b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n", body)
+    one = unit(URL, start=AT, source=Source.SITEMAP, page=visited(b"before"))
+    found = process(one, came, Location("x", 1, 0, 0, 9, 5, digest(body)), sharing(True))
+    priorities = {row[-1]: row[3].priority for row in found.links}
+    assert priorities[b"http://a.test/caf%C3%A9"] > priorities[b"http://a.test/b"]
+    assert [signal[4] for signal in found.signals] == [b"http://a.test/caf%C3%A9"]
+
+
 def _hub(keys: set[int]) -> bytes:
     return _kept(_hashes(list(keys)))
 

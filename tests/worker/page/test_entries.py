@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl.base.steps import at_once
-from irlcrawl.worker.page import entries, sitemaps
+from irlcrawl.worker.page import entries, lastmods, sitemaps
 from irlcrawl.worker.page.entries import RANK_MAX
 
 URL = b"http://a.test/sitemap.xml"
@@ -46,6 +48,27 @@ def test_ranks_keep_the_order_of_priorities(said: list[int]) -> None:
     assert by_page[said.index(max(said))] == 0 and all(0 <= rank <= RANK_MAX for rank in by_page)
     for one, rank in zip(said, by_page, strict=True):
         assert rank == min((max(said) - one) // 20, RANK_MAX)
+
+
+@pytest.mark.parametrize(
+    ("feed", "pages"),
+    [
+        ("<rss><item><guid>http://a.test/1</guid></item><item><link>2</link><guid>http://a.test/no</guid></item>"
+         "<item><guid isPermaLink='false'>http://a.test/no</guid></item>", ["1", "2"]),
+        ("<feed xml:base='b/'><entry><link href='1'/></entry><entry xml:base='c/'><link href='2'/></entry>",
+         ["b/1", "b/c/2"]),
+        ("<rss xml:base='/b/'><channel><item><link>1</link></item>", ["b/1"]),
+        ("<rdf:RDF><rss:item><rss:link>1</rss:link></rss:item>", ["1"]),
+        ("<rss><item><atom:link rel='replies' href='/no'/><link>1</link></item>", ["1"]),
+    ],
+)  # fmt: skip
+def test_a_crawl_its_signals_and_its_tables_saw_other_pages_in_a_feed(feed: str, pages: list[str]) -> None:
+    body = re.sub("(</[a-z:]*(?:item|entry)>)", r"<updated>2026-11-23</updated>\1", feed).encode()
+    want = [f"http://a.test/{page}" for page in pages]
+    assert [entry.url.decode() for entry in entries.of_list(body, "text/xml", URL, 1 << 20)] == want
+    assert [url.decode() for url in at_once(lastmods.changed_since(body, URL, 0.0, 2e9))] == want
+    lists = sitemaps.listed(body, "text/xml", URL, False)
+    assert lists is not None and {*want} <= {url.decode() for url in lists[0]}
 
 
 def test_a_list_without_end_is_read_in_steps_up_to_as_many_entries_as_a_crawl_takes(

@@ -255,6 +255,14 @@ ATOM_NS = "http://www.w3.org/2005/Atom"
         ("<rss><channel><link>/</link><item><link>/a</link><guid>https://www.example.com/no</guid></item></channel></rss>",
          ["/", "/a"]),
         (f"<feed xmlns='{ATOM_NS}' xml:base='/blog/'><entry><link href='a'/></entry></feed>", ["/blog/a"]),
+        (f"<feed xmlns='{ATOM_NS}' xml:base='/blog/'><entry xml:base='1/'><link href='a'/></entry>"
+         "<entry><link href='a'/></entry></feed>", ["/blog/1/a", "/blog/a"]),
+        ("<rss xml:base='/blog/'><channel><item><link>a</link></item><item xml:base='1/'><link>a</link></item>",
+         ["/blog/a", "/blog/1/a"]),
+        ("<rss><channel><link>/</link><item><link>/a</link></item><item><guid>https://www.example.com/g</guid></item>"
+         "<item><guid>https://www.example.com/no</guid><link>/b</link></item><item><guid>urn:x</guid></item></channel>",
+         ["/", "/a", "/g", "/b"]),
+        ("<rdf:RDF xmlns:rss='http://purl.org/rss/1.0/'><rss:item><rss:link>/a</rss:link></rss:item>", ["/a"]),
         (f"<ns0:feed xmlns:ns0='{ATOM_NS}'><ns0:entry><ns0:link href='/a'/></ns0:entry></ns0:feed>", ["/a"]),
         ("<html><rss>", None), ("<feed><link href='/a'>", None),
     ],
