@@ -174,7 +174,15 @@ class JobDir:
 
     def _check_links(self) -> None:
         """Raise JobError for a link in place of a file that a crawl writes: in the JOB of a stranger it might lead to
-        any file of ours. Directories may be links, and so may archives that are closed."""
+        any file of ours. Directories may be links, and so may archives that are closed; but state and logs of another
+        crawl are kept by a lock that nobody would ask here."""
+        for directory in (self.state, self.logs):
+            owner = directory.resolve().parent
+            another = owner != self.path.resolve() and any(
+                map(os.path.exists, (owner / job_files.LOCK, owner / SNAPSHOT))
+            )
+            if directory.is_symlink() and another:
+                raise JobError(f"{directory}: a link into {owner}, which is another crawl or a snapshot of one")
         for directory in (self.path, self.state, self.logs, self.warcs):
             if not directory.is_dir():
                 continue

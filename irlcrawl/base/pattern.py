@@ -28,22 +28,22 @@ _QUOTES_ON = re.compile(r"(?:\\Q.*?\\E|\\[^Q]|[^\\])*+\\Q(?!.*\\E).*", re.DOTALL
 _LETTER = re.compile(r"[^\x00-\x7f]")
 
 
-def compiled(pattern: str) -> re2._Regexp[bytes]:
-    """For URLs in stored form. ValueError, which says what is wrong with it."""
+def compiled(pattern: str, memory_bytes: int = MEMORY_BYTES) -> re2._Regexp[bytes]:
+    """For URLs in stored form. ValueError, which says what is wrong with it: also that it takes more memory."""
     import re2  # only those who have patterns pay for loading the matcher
 
     try:
-        return re2.compile(octets(pattern), options())
+        return re2.compile(octets(pattern), options(memory_bytes))
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from error
 
 
-def options() -> re2.Options:
+def options(memory_bytes: int = MEMORY_BYTES) -> re2.Options:
     import re2
 
     found = re2.Options()
-    found.max_mem = MEMORY_BYTES
+    found.max_mem = memory_bytes
     found.log_errors = False
     return found
 
@@ -75,6 +75,8 @@ def _set_in_urls(letters: str) -> str:
         first, last = member["first"], member["last"] or member["first"]
         if member[0].isascii():
             return member[0]
+        if "\\" in member[0]:
+            raise ValueError(f"{member[0]!r} in brackets; a letter outside of ASCII takes no backslash")
         if first.isascii() or last.isascii() or not 0 <= ord(last) - ord(first) < LETTERS_MAX:
             raise ValueError(f"{member[0]!r} in brackets; write two ranges, of at most {LETTERS_MAX} letters")
         found.extend(map(chr, range(ord(first), ord(last) + 1)))

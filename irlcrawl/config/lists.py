@@ -66,6 +66,11 @@ def host_names(path: str) -> list[str]:
 
 OPT_OUTS_MAX = 200_000
 OPT_OUT_BYTES_MAX = 8_000
+MATCHES_MAX = 10_000
+MATCH_STEPS_MAX = 500_000
+"""Of the programs of all patterns of an opt-out list: one of 60 letters has some 60 steps."""
+MATCH_BYTES = 256 << 10
+"""For one pattern: its program has at most 4,096 steps."""
 OPT_OUT_KINDS = ("host", "site", "url", "match")
 _OPT_OUT = re.compile(r"(\S+)[ \t]+(\S+)[ \t]+(\S+)(?:[ \t]+(.*))?")
 
@@ -94,7 +99,7 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
         raise ConfigError(f"{since!r} is no date such as 2026-11-02") from None
     if kind == "match":
         try:
-            compiled(what)
+            compiled(what, MATCH_BYTES)
         except ValueError as error:
             raise ConfigError(f"{what!r} is not an RE2 pattern: {error}") from error
         return OptOut(kind, what, since, reason)
@@ -114,7 +119,7 @@ def opt_out(kind: str, what: str, since: str, reason: str = "") -> OptOut:
 def opt_outs(path: str, where: str = "scope.opt_out_file") -> list[OptOut]:
     """The lines of an opt-out list. ConfigError, which names the line."""
     where = f"{where} = {path}"
-    found = []
+    found, matches, steps = list[OptOut](), 0, 0
     for number, line in enumerate(_lines(path, where, OPT_OUT_BYTES_MAX), 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -128,6 +133,13 @@ def opt_outs(path: str, where: str = "scope.opt_out_file") -> list[OptOut]:
             found.append(opt_out(match[1], match[2], match[3], match[4] or ""))
         except ConfigError as error:
             raise ConfigError(f"{where}, line {number}: {error}") from error
+        if found[-1].kind == "match":
+            matches, steps = matches + 1, steps + compiled(found[-1].what, MATCH_BYTES).programsize
+            if matches > MATCHES_MAX or steps > MATCH_STEPS_MAX:
+                raise ConfigError(
+                    f"{where}, line {number}: the patterns so far are too many, or too long together; name pages and "
+                    f"hosts by `url` and `host` (at most {MATCHES_MAX:,} patterns of {MATCH_STEPS_MAX:,} steps)"
+                )
         if len(found) > OPT_OUTS_MAX:
             raise ConfigError(f"{where}: has more than {OPT_OUTS_MAX} lines")
     return found
@@ -176,7 +188,7 @@ def _said(path: str, where: str) -> Iterator[tuple[int, str]]:
 def _lines(path: str, where: str, bytes_max: int = LINE_BYTES_MAX) -> Iterator[str]:
     """ConfigError."""
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:  # some editors begin a file with a mark
             while line := stream.readline(bytes_max):
                 yield line
     except (OSError, UnicodeDecodeError) as error:

@@ -11,17 +11,20 @@ import filecmp
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import re2
 
 from irlcrawl.base.job_files import temporary
-from irlcrawl.base.pattern import any_of, compiled
+from irlcrawl.base.pattern import octets, options
 from irlcrawl.base.url import split
 from irlcrawl.config.keys import Config, ConfigError
-from irlcrawl.config.lists import OptOut, opt_outs
+from irlcrawl.config.lists import MATCH_BYTES, OptOut, opt_outs
 from irlcrawl.web.spelling import Spelling
+
+GROUP_LINES = 250
+"""Patterns that are searched for together."""
 
 _log = logging.getLogger("irlcrawl.opt_out")
 
@@ -41,16 +44,15 @@ class OptOuts:
         self._spelled = spelled
         self._urls = dict(of_urls) | {spelled(url): line for url, line in of_urls}
         matches = [line for line in lines if line.kind == "match"]
-        self._each = [(_compiled([line]), line) for line in matches]
-        self._any = _compiled(matches) if matches else None
-        self.of_urls = bool(self._urls or matches)
+        self._matches = list(_groups(matches)) if matches else []
+        self.of_urls = bool(self._urls or self._matches)
         """Whether there are lines about less than a host."""
 
     def of(self, url: bytes) -> OptOut | None:
         """The line that names a URL (stored form); None if there is none."""
         found = (self._urls.get(url) or self._urls.get(self._spelled(url))) if self._urls else None
-        if found is None and self._any is not None and self._any.search(url) is not None:
-            found = next(line for pattern, line in self._each if pattern.search(url) is not None)
+        if found is None and self._matches:
+            found = next((group[min(at)] for matcher, group in self._matches if (at := matcher.Match(url))), None)
         return found or (self.of_host(url) if self._hosts or self._sites else None)
 
     def of_host(self, url: bytes) -> OptOut | None:
@@ -70,8 +72,30 @@ def _bare(host: str) -> str:
     return name.rstrip(".") + colon + port
 
 
-def _compiled(lines: list[OptOut]) -> re2._Regexp[bytes]:
-    return compiled(any_of(line.what for line in lines))
+def _groups(lines: list[OptOut]) -> Iterator[tuple[re2.Filter, list[OptOut]]]:
+    """What finds the patterns of some lines, for all lines. A filter looks for the letters that they need, and then for
+    the few patterns that have theirs; one of thousands of patterns has no room to work."""
+    matcher = _matcher(lines) if len(lines) <= GROUP_LINES else None
+    if matcher is not None:
+        yield matcher, lines
+    else:
+        middle = len(lines) // 2
+        yield from _groups(lines[:middle])
+        yield from _groups(lines[middle:])
+
+
+def _matcher(lines: list[OptOut]) -> re2.Filter | None:
+    """None where the letters that they need have no room together; those of a single line have."""
+    found = re2.Filter()
+    for line in lines:
+        found.Add(octets(line.what), options(MATCH_BYTES))
+    try:
+        found.Compile()
+    except re2.error:
+        if len(lines) < 2:
+            raise
+        return None
+    return found
 
 
 class OptOutFile:

@@ -232,6 +232,23 @@ def test_the_lock_of_a_strangers_job_led_to_a_file_of_ours_which_was_cut(tmp_pat
     assert mine.read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["state", "logs"])
+def test_the_lock_of_a_crawl_was_not_asked_where_state_or_logs_led_into_it(tmp_path: Path, name: str) -> None:
+    for job in ("one", "other"):
+        with JobDir(tmp_path / job):
+            pass
+    there = tmp_path / "one" / name
+    there.rmdir()
+    there.symlink_to(tmp_path / "other" / name)
+    with pytest.raises(JobError, match=f"{name}: a link into .*/other, which is another crawl"):
+        JobDir(tmp_path / "one").acquire()
+    there.unlink()
+    (tmp_path / "disk").mkdir()
+    there.symlink_to(tmp_path / "disk")
+    with JobDir(tmp_path / "one"):
+        pass
+
+
 def test_directories_and_closed_archives_may_be_links(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -91,3 +91,8 @@ def test_the_matcher_says_no_more_than_we_do(capfd: pytest.CaptureFixture[str]) 
     with pytest.raises(ValueError, match="missing"):
         compiled("(")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_letter_behind_a_backslash_in_brackets_ended_a_start_by_a_traceback() -> None:
+    with pytest.raises(ValueError, match="takes no backslash"):
+        compiled(r"[\é]")

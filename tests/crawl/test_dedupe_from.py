@@ -141,6 +141,18 @@ def test_a_body_is_found_through_the_cdxj_file_that_names_its_archive(
         get(tmp_path / "second", SITE)
 
 
+def test_bodies_that_were_taken_down_were_referred_to_and_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an index that was made before."""
+    first, source = tmp_path / "first", tmp_path / "first" / "warcs" / "old.cdxj"
+    crawled(first, monkeypatch, web(), [])
+    assert main.main(["export", "cdxj", str(first), "-o", str(source), "--quiet"]) == ExitCode.DONE
+    assert main.main(["takedown", str(first), SITE, f"{SITE}3", "--reason", "x", "--quiet"]) == ExitCode.DONE
+    crawl = crawled(tmp_path / "second", monkeypatch, web(), [source])
+    assert kinds(tmp_path / "second") == {"revisit": PAGES - 2, "response": 3}
+    for url, answer in crawl.web.answers.items():
+        assert get(tmp_path / "second", url) == answer.body
+
+
 def test_exports_say_what_they_can_of_bodies_that_are_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

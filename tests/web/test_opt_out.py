@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 from pathlib import Path
 
 import pytest
 
 from irlcrawl.config.keys import Config, ConfigError
-from irlcrawl.config.lists import opt_outs
-from irlcrawl.web.opt_out import OptOutFile, OptOuts
+from irlcrawl.config.lists import opt_out, opt_outs
+from irlcrawl.web.opt_out import GROUP_LINES, OptOutFile, OptOuts
 
 LIST = """\
 # what our owners asked for
@@ -101,6 +102,57 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
     with pytest.raises(ConfigError) as error:
         opt_outs(str(path))
     assert str(path) in str(error.value) and "line 1" in str(error.value) and told in str(error.value)
+
+
+PERSON = "match ^https?://([a-z0-9-]+[.])*person-{}[.]example[.]org/(profile|photos)/ 2026-11-02\n"
+
+
+def test_thousands_of_patterns_took_a_second_a_url(tmp_path: Path) -> None:
+    """One expression of them all left RE2 no room to work. A filter looks for their letters first."""
+    (path := tmp_path / "list").write_text("match [?]both 2026-11-01\n" + "".join(map(PERSON.format, range(5000))))
+    outs = OptOuts(lines := opt_outs(str(path)))
+    for number in (0, 249, 2500, 4999):
+        assert outs.of(b"http://www.person-%d.example.org/photos/" % number) == lines[number + 1]
+        assert outs.of(b"http://person-%d.example.org/photos/?both" % number) == lines[0], "the first in the list"
+    assert outs.of(b"http://person-5000.example.org/photos/") is None
+    assert outs.of(b"http://person-7.example.org/") is None
+    assert all(len(group) <= GROUP_LINES for _, group in outs._matches)
+
+
+def test_patterns_of_many_letters_have_room_in_smaller_groups(tmp_path: Path) -> None:
+    words = ["".join(random.Random(number).choices("abcdefgh", k=3900)) for number in range(60)]
+    (path := tmp_path / "list").write_text("".join(f"match {word} 2026-11-02\n" for word in words))
+    outs = OptOuts(lines := opt_outs(str(path)))
+    assert len(outs._matches) > 1
+    assert [outs.of(b"http://a.test/" + word.encode()) for word in words] == lines
+
+
+def test_patterns_without_a_letter_are_found_too() -> None:
+    outs = OptOuts([opt_out("match", what, "2026-11-02") for what in ("[0-9]{9}", "(?i)PatIent", "[.](?:zip|7z)$")])
+    for url, what in ((b"//a/123456789", 0), (b"//a/patIENT", 1), (b"//a/b.7z", 2), (b"//a/b.7zz", None)):
+        found = outs.of(b"http:" + url)
+        assert (found and found.what) == (None if what is None else ("[0-9]{9}", "(?i)PatIent", "[.](?:zip|7z)$")[what])
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        # 40 of these took 570 MiB and 33 CPU-seconds; 60,000 of the next a traceback
+        ("match x(\\pL{999}) 2026-11-02\n" * 40, "line 1: 'x(\\\\pL{999})' is not an RE2 pattern: pattern too large"),
+        (PERSON * 60_000, "the patterns so far are too many, or too long together; name pages and hosts by"),
+        ("match x(\\pL{9}) 2026-11-02\n" * 400, "the patterns so far are too many, or too long together"),
+    ],
+)
+def test_patterns_had_no_bound(tmp_path: Path, lines: str, told: str) -> None:
+    (path := tmp_path / "list").write_text(lines)
+    with pytest.raises(ConfigError) as error:
+        opt_outs(str(path))
+    assert f"{path}, line " in str(error.value) and told in str(error.value)
+
+
+def test_a_list_that_begins_with_a_mark_of_its_coding_was_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "list").write_bytes(b"\xef\xbb\xbfhost a.test 2026-11-02\n")
+    assert [line.what for line in opt_outs(str(path))] == ["a.test"]
 
 
 def test_a_list_is_read_again_when_it_changes(file: Path, caplog: pytest.LogCaptureFixture) -> None:

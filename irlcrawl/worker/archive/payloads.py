@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from drum import Batch, Files, Ragged, Segment, SegmentWriter
 from drum.store import merged
@@ -30,8 +32,9 @@ from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.record import date, sha1_of, uri
 from irlcrawl.worker.archive.shown_log import shown_lines, shown_reads
 
-SCHEMA = {"key": "u8", "rest": "bytes", "uri": "bytes", "date": "bytes"}
-"""key and rest: the SHA-1, its first 8 bytes as a number; uri and date: of the record, as a revisit record names it."""
+SCHEMA = {"key": "u8", "rest": "bytes", "uri": "bytes", "date": "bytes", "file": "bytes", "offset": "u8"}
+"""key and rest: the SHA-1, its first 8 bytes as a number; uri and date: of the record, as a revisit record names it;
+file and offset: where it lies, a path of this machine (empty: not known)."""
 SECTION, FILTER = "payloads", "filter"
 BLOCK_ROWS = 128
 RUN_ROWS = 200_000
@@ -46,11 +49,14 @@ _NO_LINE = (ValueError, KeyError, IndexError, AttributeError, TypeError, Recursi
 
 
 class Known(NamedTuple):
-    """A payload that a record of a crawl holds: its SHA-1, and the record's WARC-Target-URI and WARC-Date."""
+    """A payload that a record of a crawl holds: its SHA-1, and the record's WARC-Target-URI and WARC-Date; where the
+    record lies, as in SCHEMA."""
 
     sha1: bytes
     uri: bytes
     date: bytes
+    file: bytes = b""
+    offset: int = 0
 
 
 class Payloads:
@@ -78,7 +84,7 @@ class Payloads:
         for rows in self._section.between(key, key):
             at = int(np.searchsorted(rows["key"], np.uint64(key)))
             if at < rows.rows and int(rows["key"][at]) == key and rows["rest"][at] == sha1[KEY_BYTES:]:
-                return Known(sha1, rows["uri"][at], rows["date"][at])
+                return Known(sha1, rows["uri"][at], rows["date"][at], rows["file"][at], int(rows["offset"][at]))
         return None
 
 
@@ -124,9 +130,11 @@ def _sorted(payloads: list[Known]) -> Batch:
     keys = np.frombuffer(b"".join(one.sha1[:KEY_BYTES] for one in payloads), ">u8").astype(np.uint64)
     keys, first = np.unique(keys, return_index=True)
     chosen = [payloads[at] for at in first.tolist()]
-    rest, uris, dates = (Ragged.from_list(list(column)) for column in zip(*chosen, strict=True))
+    _, uris, dates, paths, offsets = zip(*chosen, strict=True)
     rest = Ragged.from_list([one.sha1[KEY_BYTES:] for one in chosen])
-    return Batch({"key": keys, "rest": rest, "uri": uris, "date": dates})
+    columns = {"uri": list(uris), "date": list(dates), "file": list(paths)}
+    ragged = {name: Ragged.from_list(column) for name, column in columns.items()}
+    return Batch({"key": keys, "rest": rest, **ragged, "offset": np.array(offsets, np.uint64)})
 
 
 def _write(files: Files, path: str, runs: list[str]) -> int:
@@ -171,20 +179,23 @@ def _of_log(source: str, bytes_min: int, bar_of: Callable[[], Bar]) -> Iterator[
     if not os.path.isdir(os.path.dirname(path)):
         return  # it has just begun
     with shown_reads(JobDir(source), bar_of) as files:
-        yield from _of_entries(log_parts.read(files, path), bytes_min)
+        yield from _of_entries(log_parts.read(files, path), os.fspath(JobDir(source).warcs), bytes_min)
 
 
-def _of_entries(entries: Iterable[LogEntry], bytes_min: int) -> Iterator[Known]:
+def _of_entries(entries: Iterable[LogEntry], warcs: str, bytes_min: int) -> Iterator[Known]:
     for entry in entries:
-        held = entry.warc is not None and entry.digest and entry.start_ms is not None and entry.outcome in _DIGESTS
+        warc = entry.warc
+        held = warc is not None and entry.digest and entry.start_ms is not None and entry.outcome in _DIGESTS
         left = any(note.startswith(("warcRevisit", "truncated", "taken_down")) for note in entry.notes)
-        if held and not left and (entry.size or 0) >= bytes_min and entry.start_ms is not None:
+        if held and not left and (entry.size or 0) >= bytes_min and entry.start_ms is not None and warc is not None:
             sha1 = sha1_of(entry.digest)
             if sha1:
-                yield Known(sha1, uri(entry.url).encode(), date(entry.start_ms / 1000).encode())
+                when = date(entry.start_ms / 1000).encode()
+                yield Known(sha1, uri(entry.url).encode(), when, _path(warcs, warc[0]), warc[1])
 
 
 def _of_cdxj(source: str, bar_of: Callable[[], Bar]) -> Iterator[Known]:
+    directory = os.path.dirname(os.path.abspath(source))
     with open(source, "rb") as stream, shown_lines(stream, source, bar_of) as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -197,7 +208,23 @@ def _of_cdxj(source: str, bar_of: Callable[[], Bar]) -> Iterator[Known]:
                     continue
                 raise ValueError(f"archive.dedupe_from: {source}: line {number} is not one of CDXJ") from None
             if sha1 and fields.get("mime") != "warc/revisit" and len(moment) == 14 and moment.isdigit():
-                yield Known(sha1, url, _date(moment))
+                yield Known(sha1, url, _date(moment), *_place(directory, fields))
+
+
+def _place(directory: str, fields: dict[str, Any]) -> tuple[bytes, int]:
+    """File and offset that a line names."""
+    name, offset = fields.get("filename"), str(fields.get("offset"))
+    if not isinstance(name, str) or not re.fullmatch("[0-9]{1,18}", offset):
+        return b"", 0
+    return _path(directory, name), int(offset)
+
+
+@lru_cache(maxsize=256)  # few files have all records
+def _path(directory: str, name: str) -> bytes:
+    """Empty for what can be no file's name."""
+    with suppress(ValueError):
+        return b"" if "\0" in name else os.fsencode(os.path.join(directory, name))
+    return b""
 
 
 def _sha1(digest: str) -> bytes:

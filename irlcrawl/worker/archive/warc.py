@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from drum.files import Files, Handle
+from drum.files import Damaged, Files, Handle
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.job_files import OPEN, Warc, is_prefix, parse_warc, warc_name
 from irlcrawl.base.reasons import Reason
 from irlcrawl.base.rows import NO_SEGMENT
-from irlcrawl.worker.archive import record, zstd
+from irlcrawl.worker.archive import record, taken_down, zstd
 from irlcrawl.worker.archive.dedupe import Held
 from irlcrawl.worker.archive.reader import fields_at
 from irlcrawl.worker.archive.record import Refers
@@ -29,7 +29,7 @@ from irlcrawl.worker.archive.unit import Exchange, Location, Unit
 from irlcrawl.worker.archive.window import Place
 
 if TYPE_CHECKING:
-    from irlcrawl.worker.archive.payloads import Payloads
+    from irlcrawl.worker.archive.payloads import Known, Payloads
     from irlcrawl.worker.archive.window import Window
 
 HEADER_BYTES_MAX = 16 << 10
@@ -256,10 +256,22 @@ class WarcWriter:
 
     def _in_another_crawl(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         known = self._payloads.find(sha1) if self._payloads is not None else None
-        if known is None:
+        if known is None or self._is_taken_down(known):
             return None
         unit.size, unit.away = len(exchange.body), True
         return Refers(record.IDENTICAL, known.uri.decode("ascii"), known.date.decode("ascii"))
+
+    def _is_taken_down(self, known: Known) -> bool:
+        """Whether the payload is gone though its source names it: an index that was made before. An archive that is not
+        here cannot be asked."""
+        final = os.fsdecode(known.file)
+        for path in (final + OPEN, final) if final else ():
+            try:
+                there = fields_at(self._files, path, known.offset)
+            except (OSError, Damaged):
+                continue
+            return there is not None and taken_down.FIELD.lower() in there
+        return False
 
     def _in_this_file(self, unit: Unit, exchange: Exchange, sha1: bytes) -> Refers | None:
         if self._held is None or self._handle is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from drum import Files
@@ -41,9 +42,22 @@ def test_all_that_sources_hold_is_found_and_nothing_else(tmp_path: Path, monkeyp
     assert [path.name for path in job.indexes.iterdir()] == ["payloads.seg"]
     known = Payloads(Files(), str(job.payloads))
     for number in range(1500):
-        assert known.find(sha1(number)) == (sha1(number), b"http://a.test/%d" % number, b"2030-01-02T03:04:05Z")
+        url, file = b"http://a.test/%d" % number, os.fsencode(tmp_path / "x.warc")
+        assert known.find(sha1(number)) == (sha1(number), url, b"2030-01-02T03:04:05Z", file, 7)
     assert not any(known.find(sha1(number)) for number in range(2000, 6000))
     assert known.find(sha1(3)[:8] + bytes(12)) is None, "the beginning of a digest is none"
+
+
+@pytest.mark.parametrize(
+    "place", ['"filename": 3', '"filename": "a\\u0000b"', '"filename": "\\ud800"', '"offset": "x"']
+)
+def test_a_place_that_is_none_is_not_known(tmp_path: Path, place: str) -> None:
+    text = Path(cdxj(tmp_path / "a", range(1))).read_text()
+    (tmp_path / "a").write_text(text.replace("}", f", {place}}}"))
+    job = JobDir(tmp_path / "job")
+    assert build(Files(), job, [str(tmp_path / "a")], 0) == 1
+    found = Payloads(Files(), str(job.payloads)).find(sha1(0))
+    assert found is not None and found.file == b""
 
 
 def test_new_payloads_are_mostly_told_without_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
