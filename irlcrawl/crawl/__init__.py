@@ -13,6 +13,7 @@ disk_space.py        how much of the disk must stay free
 recovery.py          what a dead worker or crawl left
 old_rules.py         deleting robots logs that no record points to any more
 deaths.py            workers that die, and their replacement
+suspects.py          ... what they died of: pages that nobody is to read any more
 seeds.py             reading seeds
 seeding.py           writing seeds as a harvest
 lists.py             lists of URLs that are out (irlcrawl/rounds), and their way back

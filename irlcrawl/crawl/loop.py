@@ -95,7 +95,9 @@ class CrawlLoop:
         self.turns = Turns(
             state, self.this_run, self.dispatcher, self.schedule, self.limits, self.gauges, self._wakeup.set
         )
-        self.deaths = Deaths(self.this_run, self.fleet, self.turns, self.limits.disk_space, self.stop, self._wakeup.set)
+        self.deaths = Deaths(
+            clock, self.this_run, self.fleet, self.turns, self.limits.disk_space, self.stop, self._wakeup.set
+        )
         self._old_rules = OldRules(state.files, state.dir, clock)
         self._left: ExitCode | None = None  # with which a crawl that was done was told to stop
         self._opened = False
@@ -176,6 +178,7 @@ class CrawlLoop:
             "stream": stream,
             "crawl": self.state.crawl_id,
             "clock": clock_anchor(self.clock),
+            "unreadable": list(self.deaths.suspects.unreadable),
         }
 
     # -- the loop --------------------------------------------------------------------------------------------------
@@ -218,7 +221,7 @@ class CrawlLoop:
             if (failure := self.failure) is not None:
                 raise failure
             if (result := self.turns.finish()) is not None and result.folded:
-                self.deaths.page_taken_in()
+                self.deaths.suspects.taken_in(result.folded)
 
     def _end_lists(self, now: float) -> None:
         """Lists whose date has passed: their URLs are leased as any others from now on."""

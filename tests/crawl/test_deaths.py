@@ -4,7 +4,10 @@ row is out twice (I1, I2). The ledger is checked at every commit by the code its
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from drum import Edits
 from drum.catalog import Catalog
@@ -14,7 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.crawl.suspects import DEATHS_MAX, READING_DEATHS_MAX
 from irlcrawl.frontier.dispatch.workers import RemoteWorker
+from irlcrawl.worker.archive.log_parts import read
+from irlcrawl.worker.archive.unit import Exchange, Unit
+from irlcrawl.worker.fetch import service
+from irlcrawl.worker.fetch.visit import UNREADABLE
 from irlcrawl.worker.fetch.wire import Message
 from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
 
@@ -120,3 +128,69 @@ def test_a_worker_that_dies_at_the_good_bye_leaves_no_archive_open(
     assert set(crawl.outcomes()) == set(crawl.web.answers)
     assert len(list(crawl.job().warcs.iterdir())) == 2
     assert not list(crawl.job().warcs.glob("*.open"))
+
+
+# -- pages that end their workers --------------------------------------------------------------------------------------
+
+
+def deadly(monkeypatch: pytest.MonkeyPatch, evil: Callable[[str], bool]) -> Counter[str]:
+    """Pages whose reading ends its worker; how often each did."""
+    discover, ended = service.discovering, Counter[str]()
+
+    def discovering(unit: Unit, exchange: Exchange | None, *rest: Any) -> Any:
+        if exchange is not None and evil(url := unit.url.decode()):
+            ended[url] += 1
+            raise RuntimeError("no parser lives through this")
+        return discover(unit, exchange, *rest)
+
+    monkeypatch.setattr(service, "discovering", discovering)
+    return ended
+
+
+def test_a_page_that_ended_its_worker_was_leased_again_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After eight workers the crawl stopped, and its next start met the same page."""
+    crawl = started(tmp_path / "job", monkeypatch)
+    evil = {f"http://{NAMES[0]}/5", f"http://{NAMES[1]}/", f"http://{NAMES[2]}/robots.txt"}
+    ended = deadly(monkeypatch, evil.__contains__)
+    assert crawl.run(hours=10) == ExitCode.DONE
+    assert ended == dict.fromkeys(evil, 2)
+    found = crawl.outcomes()
+    assert found[f"http://{NAMES[0]}/5"] == found[f"http://{NAMES[1]}/"] == ("failed", "protocol")
+    of_robots = {url for url in found if found[url] == ("excluded", "robots_unreachable")}
+    assert of_robots == {f"http://{NAMES[2]}/"}
+    fetched = {url for url in found if found[url] == ("fetched", "ok")}
+    assert fetched == {url for name in (NAMES[0], *NAMES[3:]) for url in star(name, 12)} - evil
+    logged = [entry for entry in read(crawl.files, str(crawl.job().crawl_log)) if entry.url.decode() in evil]
+    assert {entry.notes["detail"] for entry in logged if entry.notes["outcome"] == "failed"} == {UNREADABLE}
+
+
+def test_a_start_goes_on_behind_a_page_that_ends_its_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the two deaths that make it unreadable costs another two."""
+    crawl = Crawl(tmp_path / "job", small_web(), [f"http://{NAMES[0]}/"], monkeypatch)
+    evil = f"http://{NAMES[0]}/"
+    ended = deadly(monkeypatch, evil.__eq__)
+
+    async def kill(crawl: Crawl) -> None:
+        while not ended:
+            await asyncio.sleep(0.01)
+        crawl.kill()
+
+    with pytest.raises(Killed):
+        crawl.run(kill)
+    assert crawl.run(hours=1) == ExitCode.DONE
+    assert ended[evil] == 3
+    assert crawl.outcomes() == {evil: ("failed", "protocol")}
+
+
+@pytest.mark.parametrize("sites", [1, 10])
+def test_workers_that_die_of_every_page_end_the_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sites: int
+) -> None:
+    """Then it is not the pages: hardly any is given up for it."""
+    seeds = [f"http://h{number % 5}.s{number % sites}.test/{number}" for number in range(100)]
+    crawl = Crawl(tmp_path / "job", Web({seed: [] for seed in seeds}), seeds, monkeypatch)
+    deadly(monkeypatch, lambda url: not url.endswith("/robots.txt"))
+    assert crawl.run(hours=100) == ExitCode.FAILED
+    assert len(crawl.links) <= (READING_DEATHS_MAX if sites == 1 else 2 * DEATHS_MAX)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
-from irlcrawl.crawl.deaths import DEATHS_MAX
 from irlcrawl.crawl.loop import CrawlLoop
+from irlcrawl.crawl.suspects import DEATHS_MAX
 from irlcrawl.worker.archive.log_parts import read
 from irlcrawl.worker.fetch import service
 from tests.crawl.virtual_crawl import Answer, Crawl, Web, star

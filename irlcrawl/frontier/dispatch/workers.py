@@ -7,6 +7,7 @@ never restarted; another one with a new stream takes its place, after what it le
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.worker.fetch.process import Process
+from irlcrawl.worker.fetch.reading import Reading
 from irlcrawl.worker.fetch.wire import Message, open_wire
 
 LOAD_SLACK = 1.05
@@ -63,6 +65,7 @@ class RemoteWorker:
     node: str = ""  # the machine it is on; none: this one (irlcrawl/cluster)
     told: list[Any] = field(default_factory=list)  # of such a machine: visits that ended since its last harvest came
     told_before: list[Any] = field(default_factory=list)  # ... between the two harvests before
+    reading: Reading | None = None  # what it reads; None: it is on such a machine
 
     def send(self, message: Message) -> None:
         if self.wire is not None and not self.lost:
@@ -99,6 +102,9 @@ class Fleet:
 
     async def connect(self, worker: RemoteWorker, sock: socket.socket, hello: Message) -> None:
         """Take in a worker that was started (worker/fetch/process.py)."""
+        with contextlib.suppress(OSError):  # then it is not known what a worker that dies was reading
+            worker.reading = Reading.shared()
+            hello = {**hello, "reading": worker.reading.path}
         wire = await open_wire(
             sock, lambda message: self.heard(worker, message), lambda error: self.closed(worker, error)
         )
@@ -120,6 +126,8 @@ class Fleet:
 
     def heard(self, worker: RemoteWorker, message: Message) -> None:
         """A worker says something."""
+        if not worker.heard and worker.reading is not None:
+            worker.reading.close()
         worker.heard, worker.silent_s, worker.pinged = True, 0.0, False
         self._on_message(worker, message)
 
@@ -150,6 +158,8 @@ class Fleet:
     def closed(self, worker: RemoteWorker, error: Exception | None = None) -> None:
         """A worker's wire is closed: nothing more comes from it."""
         del error  # the process's end says more; why it ended stands on its stderr
+        if worker.reading is not None:
+            worker.reading.close()
         worker.lost = True
         if worker in self.workers:
             self.workers.remove(worker)

@@ -6,6 +6,7 @@ service.py          what a worker does between its first and its last message
 wire.py             the messages between frontier and worker
 lease.py            a lease as a message: written by the frontier, read by the worker
 slices.py           reading pages in slices, so that none holds the loop
+reading.py          what is being read, for the frontier to see if it ends the worker
 visit.py            one visit: robots.txt, gaps, the URLs one by one
 wishes.py           what the owner of an answer says about its use
 verdict.py          what an answer means for its URL

@@ -41,6 +41,7 @@ from irlcrawl.worker.archive.window import Window
 from irlcrawl.worker.fetch.clients import open_fetcher
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES
 from irlcrawl.worker.fetch.lease import Lease
+from irlcrawl.worker.fetch.reading import Reading
 from irlcrawl.worker.fetch.slices import Slices
 from irlcrawl.worker.fetch.terms import TermsOf
 from irlcrawl.worker.fetch.visit import Detour, Visit
@@ -88,7 +89,9 @@ class Worker:
         self.config: Config = from_dict(hello["config"])
         self.clock: Clock = AnchoredClock(*hello["clock"]) if hello.get("clock") else SystemClock()
         self.fetcher = open_fetcher(self.config, self.clock)
-        self._slices = self.fetcher.slices = Slices(self.clock)
+        self._reading = Reading.at(hello.get("reading", ""))
+        self._slices = self.fetcher.slices = Slices(self.clock, self._reading)
+        self.unreadable: set[bytes] = {url.encode("ascii") for url in hello.get("unreadable", ())}
         self.terms = TermsOf(self.config, hello.get("secrets"), hello.get("logins"))
         self.signer = signer_of(self.config, hello.get("signing_key"))
         self.stopping = asyncio.Event()
@@ -163,11 +166,14 @@ class Worker:
         if large:
             self.fetcher.hold_large(1)
         try:
-            found, stored = await self._slices.run(self._read(unit, exchange, rules))
+            found, stored = await self._slices.run(self._read(unit, exchange, rules), unit.url)
         except MemoryError as error:
             stored = None if unit.reason == Reason.WITHHELD else exchange
             self._warc.append(unit, stored)  # it is read again after this worker's end
             self._fail(error)
+            raise
+        except Exception:
+            self._reading.broke(unit.url)
             raise
         finally:
             if large:
@@ -256,6 +262,8 @@ class Worker:
                     self.clock.set(*message["clock"])
             case "scope":
                 self._scope.add(_entries(message["entries"]))
+            case "unreadable":
+                self.unreadable.add(message["url"].encode("ascii"))
             case "detour":
                 self._on_detour(Detour(message["id"], message["address"], message.get("reason"), message.get("paces")))
             case "doubt":

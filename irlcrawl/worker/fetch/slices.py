@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from irlcrawl.base.clock import Clock
 from irlcrawl.base.steps import Steps
+from irlcrawl.worker.fetch.reading import Reading
 
 SLICE_SECONDS = 0.005
 AT_ONCE_STEPS = 4
@@ -25,26 +26,28 @@ T = TypeVar("T")
 class Slices:
     """The reading of one worker's pages."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, reading: Reading | None = None) -> None:
+        """`reading` is told which page is at work."""
         self._clock = clock
+        self._reading = reading or Reading()
         self._pages = asyncio.Semaphore(PAGES_MAX)
         self._turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self.held = 0.0
         """Seconds for which pages have held the loop in its current pass."""
 
-    async def run(self, steps: Steps[T]) -> T:
-        """The result of the steps. Raises what they raise."""
+    async def run(self, steps: Steps[T], url: bytes = b"") -> T:
+        """The result of the steps, of the page `url`. Raises what they raise."""
         while self.held >= 2 * SLICE_SECONDS:  # other pages had this pass
             await asyncio.sleep(0)
-        done, result = self._slice(steps, AT_ONCE_STEPS)
+        done, result = self._slice(steps, url, AT_ONCE_STEPS)
         if done:
             return result
         async with self._pages:
             while True:
                 async with self._turn:
                     await asyncio.sleep(0)
-                    done, result = self._slice(steps)
+                    done, result = self._slice(steps, url)
                     if done:
                         return result
 
@@ -54,9 +57,10 @@ class Slices:
             self._loop.call_soon(self._new_pass)  # what the loop reads in this pass comes before
         self.held += self._clock.now() - began
 
-    def _slice(self, steps: Steps[T], most: int = -1) -> tuple[bool, T]:
+    def _slice(self, steps: Steps[T], url: bytes, most: int = -1) -> tuple[bool, T]:
         """Whether the steps are done, and their result, after a slice of time or `most` steps."""
         began = self._clock.now()
+        self._reading.begin(url)
         try:
             while most and self._clock.now() < began + SLICE_SECONDS:
                 next(steps)
@@ -64,6 +68,7 @@ class Slices:
         except StopIteration as end:
             return True, end.value
         finally:
+            self._reading.end()
             self.hold(began)
         return False, None  # type: ignore[return-value]
 

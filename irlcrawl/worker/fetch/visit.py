@@ -36,6 +36,8 @@ TDM_AGAIN_SECONDS = 3600.0
 FRESH_GAPS, FRESH_SECONDS = 10, 600.0
 """So many gaps and seconds a robots.txt lasts at least, where its visit has no room for a page: if it were stale by the
 time the host may be asked again, each visit would ask for nothing else."""
+UNREADABLE = "reading it ended workers"
+"""What the log says of such a URL, beside a reason."""
 
 
 class Signs(Protocol):
@@ -56,6 +58,8 @@ class Services(Protocol):
     """host key -> (URL, redirects so far): robots.txt fetches that a visit had to leave in the middle."""
     blocked: Callable[[bytes], bool] | None
     """Whether the operator lets nothing be asked of a URL; None: none is blocked."""
+    unreadable: set[bytes]
+    """URLs whose reading ended workers."""
 
     @property
     def signer(self) -> Signs | None:
@@ -191,13 +195,18 @@ class Visit:
     async def _blocked(self, row: int, url_key: int, url: str, carried: Carried, known: Known | None) -> bool:
         """Whether a URL of the lease was not to be asked, and is done."""
         services, stored = self._services, url.encode("ascii")
-        if services.opted_out(stored):
+        cls, detail = Class.EXCLUDED, ""
+        if stored in services.unreadable:
+            cls, reason, detail = Class.FAILED, Reason.PROTOCOL, UNREADABLE
+        elif services.opted_out(stored):
             reason = Reason.OPTED_OUT
         elif services.blocked is not None and services.blocked(stored):
             reason = Reason.BLOCKED
         else:
             return False
-        await self._decide(self._unit(row, url_key, url, carried, known), Class.EXCLUDED, reason)
+        unit = self._unit(row, url_key, url, carried, known)
+        unit.detail = detail
+        await self._decide(unit, cls, reason)
         self._reached += 1
         return True
 
@@ -387,6 +396,8 @@ class Visit:
         nothing was asked and nothing will be."""
         here = split(url)[1] == self.lease.host
         services = self._services
+        if url in services.unreadable:
+            return None, Reason.ROBOTS_UNREACHABLE
         if not here and services.opted_out(url):
             return None, Reason.OPTED_OUT
         if not here and services.blocked is not None and services.blocked(url):

@@ -11,11 +11,13 @@ frontier -> worker
             "secrets": {path: [[name, value], …]}, "logins": {proxy: text},
             "signing_key": hex, "crawl": str, "clock": [unix, since boot]?}
            The first frame. `config` is dataclasses.asdict(Config). `clock` is `clock_anchor(clock)`: with it both
-           processes read the same time however the system's clock is stepped.
+           processes read the same time however the system's clock is stepped. "reading": path, where the worker notes
+           what it reads (reading.py); "unreadable": [url], as of the messages of that name. Both may be missing.
   visit    {"t":"visit", "visit": id, …}: a lease; its fields are those of lease.py, which writes and reads it.
   harvest  {"t":"harvest"}: hand over what there is; always answered by a `harvest`, with "file": null when empty.
   ping     {"t":"ping"}: say something; a worker that does not is killed.
   scope    {"t":"scope", "version": int, "entries": [str]}: scope entries added by that version.
+  unreadable {"t":"unreadable", "url": str}: its reading ended workers: it is not asked for any more.
   clock    {"t":"clock", "clock": [unix, since boot]}: as in hello; only where the frontier is another machine's.
   detour   {"t":"detour", "id": n, "address": ip | null, "reason": Reason?, "paces": {KIND: seconds}?}: the answer to a
            `detour`; null refuses it, without a reason for now only. `paces` as in a lease.

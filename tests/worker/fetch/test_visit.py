@@ -60,6 +60,7 @@ class Web:
         self.delay = 0.0
         self.told: list[float] = []  # Crawl-delays of the rules it was told of
         self.left_alone: set[bytes] = set()  # URLs on the opt-out list
+        self.unreadable: set[bytes] = set()
 
     async def fetch(self, request: Request) -> Fetched:
         started = self.clock.now()
