@@ -292,11 +292,13 @@ class _Question:
 
     def _hours_key(self) -> str:
         """The key that sets the hours of the host, with its value."""
-        config = self._reading.config
-        section = Overrides(config.site).setter(self._host_name, "hours")
-        if section is None:
-            return f'politeness.hours = "{config.politeness.hours}"'
-        return f'site."{section}".hours = "{Overrides(config.site).of(self._host_name).hours}"'
+        config, name = self._reading.config, self._host_name
+        sections = Overrides(config.site)
+        by, zone = sections.setter(name, "hours"), sections.setter(name, "time_zone")
+        key = f'politeness.hours = "{config.politeness.hours}"'
+        if by is not None:
+            key = f'site."{by}".hours = "{sections.of(name).hours}"'
+        return key if zone in (None, by) else f'{key}, site."{zone}".time_zone = "{sections.of(name).time_zone}"'
 
     def _lent_until(self) -> float | None:
         """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
