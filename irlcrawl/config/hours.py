@@ -39,6 +39,15 @@ class Window:
         until, is_open = self._look(now)
         return until if is_open else now
 
+    @property
+    def share(self) -> float:
+        """The part of a day in which it is open."""
+        minutes = end = 0
+        for start, stop in self._parts:
+            minutes += max(stop - max(start, end), 0)
+            end = max(end, stop)
+        return minutes / DAY
+
     def _look(self, now: float) -> tuple[float, bool]:
         since, until, is_open = self._known
         if not since <= now < until:

@@ -207,3 +207,21 @@ def test_the_cpu_time_of_a_plan_is_within_a_fifth_of_a_crawl_of_other_pages(
 
 def log_of(job: Path) -> int:
     return sum(file.stat().st_size for file in JobDir(job).logs.glob("crawl.log*"))
+
+
+def test_a_plan_knew_nothing_of_hours() -> None:
+    """It promised in a day what may be asked for in eight hours of it."""
+    means, config = Means(None, None, 1e6, 2, 100.0), Config()
+    whole = plan(means, DEVELOPERS, WEB, config, 1e6)
+    config.politeness.hours = "22:00-02:00, 01:00-06:00"
+    told = plan(means, DEVELOPERS, WEB, config, 1e6)
+    assert told["days"] == pytest.approx(3 * whole["days"]) and told["open_share"] == pytest.approx(1 / 3)
+    assert told["rates_at_the_end"] == whole["rates_at_the_end"]
+    said = "hours       8 of 24 a day (politeness.hours): these rates hold in them, and nothing is asked at others"
+    assert said in list(lines(told)) and not any(line.startswith("hours") for line in lines(whole))
+
+
+def test_the_gap_of_hosts_is_planned_by_their_unit() -> None:
+    config = Config()
+    config.politeness.unit = "site"
+    assert "sites" in rates(Means(None, None, None, 2, 5.0), DEVELOPERS, WEB, config, 1e6)
