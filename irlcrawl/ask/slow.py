@@ -277,7 +277,7 @@ def _scheduled(seen: _Seen) -> Finding | None:
     date = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(due))
     says = f"{words.count(scheduled)} of {words.plural(queued, 'URL')} that wait are scheduled, the first for {date}"
     if keys := [key for key, opens in _closed_windows(seen).items() if abs(opens - due) < LABEL_S]:
-        return Finding("limit", 1.0, f"{says}, when the hours begin of {_few(keys)}", keys[0])
+        return Finding("limit", 1.0, f"{says}, when hosts open by {_few(keys)}", keys[0])
     gaps = "a Crawl-delay, a gap, or the rate of a site (`irlcrawl why JOB HOST` tells which)"
     return Finding("politeness", 1.0, f"{says}: their hosts may not be asked before", f"what makes them wait: {gaps}")
 

@@ -501,7 +501,7 @@ class _Question:
         """The host's failures, address and clocks: when it may be asked next."""
         address = None if record is None else record.address_at(self._now)
         table = self._reading.clocks(self._now).table
-        shown = BY_PROXY if address is not None and is_stand_in(address) else address
+        shown = BY_PROXY if is_stand_in(address or "") else address
         told: Answer = {**self._kept_back(), **self._bandwidth(), "address": shown, "clocks": {}}
         keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
         due = self._now
@@ -601,7 +601,10 @@ def _told(entry: crawl_log.LogEntry) -> Answer:
         "at": crawl_log.logged_time(entry), "url": entry.url.decode(), "status": entry.status,
         "outcome": entry.outcome, "reason": entry.reason,
     }  # fmt: skip
-    return {**told, **{name: value for name, value in entry.notes.items() if name not in told}}
+    notes = {name: value for name, value in entry.notes.items() if name not in told}
+    if is_stand_in(notes.get("address", "")):
+        notes["address"] = BY_PROXY
+    return {**told, **notes}
 
 
 def _nested(counts: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:

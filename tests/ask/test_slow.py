@@ -216,7 +216,7 @@ def test_why_slow_did_not_know_the_hours_of_a_site(tmp_path: Path, monkeypatch: 
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("limit", 'site."s0.test".hours')
     assert answer["because"] == (
-        f"2 of 2 URLs that wait are scheduled, the first for {date_of(OPENS)}, when the hours begin of "
+        f"2 of 2 URLs that wait are scheduled, the first for {date_of(OPENS)}, when hosts open by "
         'site."s0.test".hours, site."s1.test".hours'
     )
 

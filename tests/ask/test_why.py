@@ -528,6 +528,7 @@ def test_a_stand_in_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     JobDir(crawl.path).write_config(to_toml(crawl.config))
     told = why.why(crawl.job(), "a.one.test", crawl.clock.now())
     assert told["origins"]["http://a.one.test"]["address"] == "resolved by its proxy"
+    assert {line["address"] for line in told["history"]} == {"resolved by its proxy"}
 
 
 def test_an_ipv6_address_is_asked_for_without_its_brackets(
