@@ -15,6 +15,7 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.cli.main import main
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.status import complete
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import measure as measuring
@@ -225,3 +226,18 @@ def test_the_gap_of_hosts_is_planned_by_their_unit() -> None:
     config = Config()
     config.politeness.unit = "site"
     assert "sites" in rates(Means(None, None, None, 2, 5.0), DEVELOPERS, WEB, config, 1e6)
+
+
+@pytest.mark.parametrize(("unit", "bound"), [("host", True), ("site", False)])
+def test_hosts_of_a_crawl_are_no_sites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unit: str, bound: bool
+) -> None:
+    job = JobDir(tmp_path)
+    job.state.mkdir()
+    job.logs.mkdir()
+    config = Config()
+    config.politeness.unit = unit
+    job.write_config(to_toml(config))
+    monkeypatch.setattr("irlcrawl.crawl.status.read_status", lambda job: RECORD)
+    assert main(["plan", "--like", str(tmp_path), "--json"]) == ExitCode.DONE
+    assert ("hosts" in json.loads(capsys.readouterr().out)["rates_at_the_end"]) == bound
