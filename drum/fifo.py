@@ -103,13 +103,28 @@ class Fifo:
         with self._lock:
             return min((part.low for part in self._parts), default=None)
 
-    def counts(self, rows: int | None = None) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    @property
+    def newest(self) -> int:
+        """The number of the newest section, which is at least 1; 0 when the queue is empty. Those put later have higher
+        ones; `tier` gives that of the oldest to sections that it joins."""
+        with self._lock:
+            return max((part.serial for part in self._parts), default=0)
+
+    @property
+    def oldest(self) -> int | None:
+        """The number of the oldest section; None when the queue is empty."""
+        with self._lock:
+            return min((part.serial for part in self._parts), default=None)
+
+    def counts(
+        self, rows: int | None = None, until: int | None = None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:  # fmt: skip
         """(labels ascending, rows not taken of each). With `labels_max`, rows of a group stand at its last label.
 
         rows: only of so many of the first labels that they have that many rows, if there are as many; it costs as much
-        as these labels, however many others there are."""
+        as these labels, however many others there are. until: the number of the last section that counts."""
         with self._lock:
-            every = [(part.labels, part.counts) for part in self._parts]
+            every = [(part.labels, part.counts) for part in self._parts if until is None or part.serial <= until]
         if not every:
             return np.empty(0, np.uint64), np.empty(0, np.int64)
         chosen = every if rows is None else first_entries(every, max(rows, 1))
@@ -118,10 +133,10 @@ class Fifo:
         np.add.at(sums, inverse, np.concatenate([counts for _, counts in chosen]))
         return labels, sums
 
-    def label_for(self, rows: int) -> int | None:
+    def label_for(self, rows: int, until: int | None = None) -> int | None:
         """The smallest label of `counts` through which at least `rows` rows can be taken; the last label if all are
         fewer; None when the queue is empty."""
-        labels, counts = self.counts(rows)
+        labels, counts = self.counts(rows, until)
         if not len(labels):
             return None
         return int(labels[min(int(np.searchsorted(np.cumsum(counts), rows)), len(labels) - 1)])
@@ -146,12 +161,13 @@ class Fifo:
                 self._parts.append(part)
             self._name(edits, part)
 
-    def take_through(self, edits: Edits, label: int) -> Iterator[Batch]:
+    def take_through(self, edits: Edits, label: int, until: int | None = None) -> Iterator[Batch]:
         """Every row with a label up to `label`, taken when the edits are committed. In memory the rows count as taken
         at once, even if the iterator is not run to its end; run it before the files that lost their last row are
-        deleted."""
+        deleted. until: the number of the last section that rows are taken of."""
         with self._lock:
-            before = [(part, part.taken) for part in self._parts if part.low <= label]
+            parts = [part for part in self._parts if until is None or part.serial <= until]
+            before = [(part, part.taken) for part in parts if part.low <= label]
             for part, _ in before:
                 self._take(part, label)
             self._parts = [part for part in self._parts if part.rows]

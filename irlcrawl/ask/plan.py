@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from drum.cost import Seen, Traffic, merge_rows, store_bytes
 
+from irlcrawl.config.hours import Window
 from irlcrawl.config.keys import Config, ConfigError
 from irlcrawl.terminal import words
 from irlcrawl.upkeep.measure import Machine
@@ -30,6 +31,7 @@ HOST_BYTES = 2_000.0
 REWRITES = 3.0
 """How often a URL that waits is written until it is leased: harvest, queue, run."""
 DAY_S = 86_400.0
+UNITS = {"host": "hosts", "site": "sites", "address": "addresses"}
 
 Answer = dict[str, Any]
 
@@ -61,7 +63,7 @@ class Means(NamedTuple):
     disk: float | None
     bandwidth: float | None  # bytes a second
     cores: int
-    hosts: float | None  # that have URLs at any moment
+    hosts: float | None  # that have URLs at any moment; sites or addresses, where these are politeness.unit
 
 
 def pages_like(record: Mapping[str, Any], log_bytes: float, source: str) -> Pages:
@@ -88,6 +90,12 @@ def gap_s(config: Config, fetch_s: float) -> float:
     return fetch_s + max(politeness.gap_host_seconds, grown)
 
 
+def open_share(config: Config) -> float:
+    """The part of a day in which hosts may be asked, those without hours of their own."""
+    politeness = config.politeness
+    return Window(politeness.hours, politeness.time_zone).share if politeness.hours else 1.0
+
+
 def seen_bytes(keys: float, ram: float) -> float:
     """Bytes that a link's look-up in `seen` reads and writes, on average, when it has so many keys (drum/cost.py).
     ram: bytes for rows that wait."""
@@ -112,7 +120,7 @@ def rates(means: Means, machine: Machine, pages: Pages, config: Config, keys: fl
             found[name] = bandwidth / pages.received
     if means.hosts is not None:
         hosts = min(means.hosts, config.frontier.hosts_active_max)
-        found["hosts"] = hosts / gap_s(config, pages.fetch_s)
+        found[UNITS[config.politeness.unit]] = hosts / gap_s(config, pages.fetch_s)
     return found
 
 
@@ -140,13 +148,14 @@ def plan(means: Means, machine: Machine, pages: Pages, config: Config, fetched: 
     for step in range(STEPS):
         keys = pages.new * fetched * (step + 0.5) / STEPS
         seconds += fetched / STEPS / min(rates(means, machine, pages, config, keys).values())
+    seconds /= (share := open_share(config))
     last = rates(means, machine, pages, config, pages.new * fetched)
     binds = min(last, key=lambda name: last[name])
     needed, memory = disk_bytes(pages, fetched), memory_bytes(means, machine, config)
     answer: Answer = {
         "pages": fetched, "pages_per_s": fetched / seconds, "days": seconds / DAY_S, "binds": binds,
         "rates_at_the_end": last, "disk_bytes": {**needed, "all": sum(needed.values())}, "memory_bytes": memory,
-        "lacks": [], "pages_like": pages._asdict(), "machine": machine._asdict(),
+        "open_share": share, "lacks": [], "pages_like": pages._asdict(), "machine": machine._asdict(),
     }  # fmt: skip
     if means.disk is not None and sum(needed.values()) > means.disk:
         answer["disk_full_after_pages"] = _largest(pages, means.disk)
@@ -189,6 +198,9 @@ def lines(answer: Answer) -> Iterator[str]:
     yield f"bound by    {answer['binds']}"
     told = ", ".join(f"{name} {words.rate(rate)}" for name, rate in sorted(last.items(), key=lambda item: item[1]))
     yield f"allow       {told} pages/s, at the end"
+    if answer["open_share"] < 1:
+        hours = f"{24 * answer['open_share']:.3g} of 24 a day"
+        yield f"hours       {hours} (politeness.hours): these rates hold in them, and nothing is asked at others"
     parts = ", ".join(f"{name} {words.size(size)}" for name, size in disk.items() if name != "all")
     yield f"disk        {words.size(disk['all'])}: {parts}"
     yield f"memory      {words.size(answer['memory_bytes'])}"

@@ -8,6 +8,8 @@ crawl that does not run is judged by the last record it committed.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +28,8 @@ COMPUTES = 0.5
 USUAL_GAP_S = 5.0
 """Where hosts are asked more seldom than this, gaps bind, however few hosts there are."""
 SECONDS_MIN = 5.0
+LABEL_S = 1.5
+"""Dues are whole seconds."""
 OTHERS = "no key: other programs have the CPU; give the crawl cores of its own"
 
 Answer = dict[str, Any]
@@ -255,21 +259,31 @@ def _rests(seen: _Seen) -> Finding | None:
     if not resting or resting < FULL * queued:
         return None
     says = f"{words.count(resting)} of {words.plural(queued, 'URL')} that wait rest after failures"
-    return Finding("politeness", resting / queued, says, "politeness.rest_seconds, politeness.retry_delay_seconds")
+    hosts = record["resting_hosts"] or {}
+    key = "politeness.rest_seconds, politeness.retry_delay_seconds"
+    if 2 * hosts.get("throttled", 0) > sum(hosts.values()):
+        says += f" ({words.plural(hosts['throttled'], 'host')} answered 429 or 503 when asked last)"
+        key = "politeness.retry_after_max_seconds, politeness.backoff_seconds"
+    return Finding("politeness", resting / queued, says, key)
 
 
-def _own_hours(seen: _Seen) -> Finding | None:
-    """Closed hosts are in no memory, so nothing else tells of them."""
-    sections = _closed_sections(seen)
-    if not sections or seen.pace["hosts"] >= 0.5 or seen.waiting <= 0:
+def _scheduled(seen: _Seen) -> Finding | None:
+    """What is left waits for a date on the disk, and its hosts are in no memory, so nothing else tells of them. URLs of
+    a host that is closed wait for the moment at which it opens."""
+    record, due = seen.record, seen.record["scheduled_due"]
+    scheduled, queued = record["scheduled_urls"] or 0, (record["queued_urls"] or 0) + (record["leased_urls"] or 0)
+    if due is None or scheduled < FULL * queued or (seen.pace["hosts"] >= 0.5 and record["active_hosts"]):
         return None
-    urls = words.plural(seen.waiting, "URL waits", "URLs wait")
-    says = f"{urls}, and none of their hosts is in memory; closed at this hour are {_few(sections)}"
-    return Finding("limit", 1.0, says, f'site."{sections[0]}".hours')
+    date = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(due))
+    says = f"{words.count(scheduled)} of {words.plural(queued, 'URL')} that wait are scheduled, the first for {date}"
+    if keys := [key for key, opens in _closed_windows(seen).items() if abs(opens - due) < LABEL_S]:
+        return Finding("limit", 1.0, f"{says}, when hosts open by {_few(keys)}", keys[0])
+    gaps = "a Crawl-delay, a gap, or the rate of a site (`irlcrawl why JOB HOST` tells which)"
+    return Finding("politeness", 1.0, f"{says}: their hosts may not be asked before", f"what makes them wait: {gaps}")
 
 
-def _closed_sections(seen: _Seen) -> list[str]:
-    return Hours(seen.config).closed_sections(seen.record["updated"] or 0.0) if seen.config.site else []
+def _closed_windows(seen: _Seen) -> dict[str, float]:
+    return Hours(seen.config).closed_windows(seen.record["updated"] or 0.0)
 
 
 def _few(names: list[str]) -> str:
@@ -298,18 +312,24 @@ def _gaps(seen: _Seen) -> Finding | None:
 
 
 def _more_hosts(seen: _Seen) -> str:
-    scope, closed = seen.config.scope.kind, _closed_sections(seen)
+    scope = seen.config.scope.kind
+    closed = list(_closed_windows(seen)) if seen.record["scheduled_urls"] else []
     more = "more seeds" if scope == "any" else f'more seeds, or a wider scope.kind (now "{scope}")'
-    return f'{more}, or site."{closed[0]}".hours, which keep {_few(closed)} closed now' if closed else more
+    return f"{more}, or the hours that keep hosts closed now: {_few(closed)}" if closed else more
 
 
 def _gap_key(seen: _Seen, why: str, each: float) -> str:
     politeness = seen.config.politeness
-    if why == "host gap":
+    rates = [name for name, site in seen.config.site.items() if site.bytes_per_second]
+    of_site = math.inf if rates else politeness.gap_site_seconds
+    others = {"site": of_site, "address": politeness.gap_address_seconds}
+    if why == "host gap" or (why == politeness.unit and others[why] <= politeness.gap_host_seconds):
         grown = politeness.gap_host_factor * seen.pace["fetch_s"] > politeness.gap_host_seconds
         slow = f" (a request takes {words.duration(seen.pace['fetch_s'])})"
-        return f"politeness.gap_host_factor{slow}" if grown else "politeness.gap_host_seconds"
-    rates = [name for name, site in seen.config.site.items() if site.bytes_per_second]
+        key = f"politeness.gap_host_factor{slow}" if grown else "politeness.gap_host_seconds"
+        own = _own_gaps(seen)
+        key = f'site."{own[0]}".gap_host_seconds (set for {_few(own)}), or {key}' if own else key
+        return key if politeness.unit == "host" else f"{key}; hosts share it by politeness.unit ({politeness.unit})"
     of_rate = f'site."{rates[0]}".bytes_per_second (set for {_few(rates)}), or ' if rates else ""
     return {
         "crawl-delay": "politeness.crawl_delay_max_seconds",
@@ -321,6 +341,12 @@ def _gap_key(seen: _Seen, why: str, each: float) -> str:
     }[why]
 
 
+def _own_gaps(seen: _Seen) -> list[str]:
+    """Sections with a longer gap than the general one."""
+    gap_s = seen.config.politeness.gap_host_seconds
+    return [name for name, site in seen.config.site.items() if (site.gap_host_seconds or 0.0) > gap_s]
+
+
 def _nothing_left(seen: _Seen) -> Finding | None:
     if seen.waiting > 0 or seen.pace["hosts"] >= 0.5:
         return None
@@ -329,7 +355,7 @@ def _nothing_left(seen: _Seen) -> Finding | None:
 
 _QUESTIONS: tuple[Callable[[_Seen], Finding | None], ...] = (
     _hours, _paused, _no_network, _proxies_down, _bandwidth_limit, _commits, _merges, _syncs, _frontier, _workers,
-    _places, _dns, _turns, _rests, _own_hours, _gaps,
+    _places, _dns, _turns, _rests, _scheduled, _gaps,
 )  # fmt: skip
 
 

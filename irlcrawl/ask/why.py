@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drum import Batch
 from drum.segment import Segment
@@ -28,10 +28,20 @@ from irlcrawl.ask.shown_state import shown_waiting
 from irlcrawl.ask.why_page import PageRow, is_page
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import SEEDS_STREAM, harvests_from
-from irlcrawl.base.keys import PRIORITY_LAST, host_key, is_home, level_of, name_key, origin_of, priority_of, url_key
+from irlcrawl.base.keys import (
+    PRIORITY_LAST,
+    host_key,
+    is_home,
+    is_stand_in,
+    level_of,
+    name_key,
+    origin_of,
+    priority_of,
+    url_key,
+)
 from irlcrawl.base.reasons import DONE_NAMES, Reason
 from irlcrawl.base.rows import CARRIED, DISCOVERY_LETTER, Carried, Robots, Source
-from irlcrawl.base.url import SeedError, SiteOf, host_of, seed_url, split
+from irlcrawl.base.url import SeedError, SiteOf, bracketed, host_of, seed_url, split
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.overrides import Overrides
@@ -53,9 +63,13 @@ from irlcrawl.web.preference import weigher
 from irlcrawl.web.robots import product_token, verdict
 from irlcrawl.web.spelling import Spelling
 from irlcrawl.worker.archive import crawl_log, log_parts
+from irlcrawl.worker.harvest.context import Context
 from irlcrawl.worker.harvest.counters import CUT
 from irlcrawl.worker.harvest.rules_log import RulesLog
 from irlcrawl.worker.page import entries
+
+if TYPE_CHECKING:
+    from irlcrawl.worker.harvest.plugged import Renaming
 
 _LISTED = DISCOVERY_LETTER[Source.SITEMAP]
 _NOTES = (
@@ -74,7 +88,7 @@ def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) ->
     """The answer for `asked`: a URL (with a path, or `://`), a host name or a site. bar_of: makes what shows how far it
     is, where much has to be read. ConfigError, Damaged, OSError."""
     try:
-        url = seed_url(asked)
+        url = seed_url(bracketed(asked))
     except SeedError as error:
         raise ConfigError(f"{asked[:200]!r}: {error}") from error
     index_log(job, bar_of)
@@ -93,6 +107,8 @@ def why(job: JobDir, asked: str, now: float, bar_of: Callable[[], Bar] = Bar) ->
 
 KEPT_S = 0.1
 """Another crawl of the machine keeps a clock so much longer than this one, at least."""
+GAP, GAP_OF_SITE = "politeness.gap_host_seconds", "politeness.gap_site_seconds"
+BY_PROXY = "resolved by its proxy"
 PRIVATE = "its address is private, loopback or reserved, and network.allow does not name it"
 
 
@@ -108,7 +124,7 @@ class _Question:
         """The host name, in the form URLs have it, with its port if one was named."""
         self._site_key = name_key(self.site.encode())
         self._log = os.fspath(reading.job.crawl_log)
-        self._spelling = Spelling(reading.config.urls, reading.config.site, reading.config.url_rule)
+        self._spelling = _spelling(reading)
         self._hours = Hours(reading.config)
         self._proxies = Proxies(reading.config)
         self._down: dict[str, float] | None = None  # as `status` has them; None: not asked yet
@@ -292,11 +308,13 @@ class _Question:
 
     def _hours_key(self) -> str:
         """The key that sets the hours of the host, with its value."""
-        config = self._reading.config
-        section = Overrides(config.site).setter(self._host_name, "hours")
-        if section is None:
-            return f'politeness.hours = "{config.politeness.hours}"'
-        return f'site."{section}".hours = "{Overrides(config.site).of(self._host_name).hours}"'
+        config, name = self._reading.config, self._host_name
+        sections = Overrides(config.site)
+        by, zone = sections.setter(name, "hours"), sections.setter(name, "time_zone")
+        key = f'politeness.hours = "{config.politeness.hours}"'
+        if by is not None:
+            key = f'site."{by}".hours = "{sections.of(name).hours}"'
+        return key if zone in (None, by) else f'{key}, site."{zone}".time_zone = "{sections.of(name).time_zone}"'
 
     def _lent_until(self) -> float | None:
         """When a list with URLs of the site is taken back (irlcrawl/rounds), unix seconds; None: none is out."""
@@ -409,11 +427,30 @@ class _Question:
             return "outside the hours of its host"
         if (proxy := self._proxy_down()) is not None:
             return f"its proxy {proxy} lets nothing through"
-        record = self._record(origin_of(self._url))
-        gap_s = self._reading.config.politeness.gap_host_seconds
-        if record is not None and record.crawl_delay > gap_s:
-            return f"its host is asked once in {words.duration(record.crawl_delay)} (Crawl-delay)"
+        gap_s, key = max(self._gaps(self._record(origin_of(self._url))), key=lambda gap: gap[0])
+        table = self._reading.clocks(self._now).table
+        clock = table.find(Kind.SITE, self._site_key)
+        bandwidth = self._bandwidth().get("bandwidth")
+        if bandwidth and clock != NONE and table.next[clock] > self._now + gap_s:
+            return f"its site may send no more for now ({bandwidth})"
+        politeness = self._reading.config.politeness
+        if key != GAP or gap_s > politeness.horizon_seconds:
+            who = "site" if key == GAP_OF_SITE else politeness.unit
+            return f"its {who} is asked once in {words.duration(gap_s)} ({key})"
         return "its host has better ones before it"
+
+    def _gaps(self, record: HostRecord | None) -> Iterator[tuple[float, str]]:
+        """The gaps that are kept after a request to the host, in seconds, and what sets them."""
+        config, name = self._reading.config, self._host_name
+        sections, general = Overrides(config.site), config.politeness.gap_host_seconds
+        own = sections.gap_host(name)
+        if own is not None and own > general:
+            yield own, f'site."{sections.setter(name, "gap_host_seconds")}".gap_host_seconds'
+        else:
+            yield general if own is None else own, GAP
+        if record is not None and record.crawl_delay:
+            yield record.crawl_delay, "Crawl-delay"
+        yield config.politeness.gap_site_seconds, GAP_OF_SITE
 
     def _why_rests(self, row: Batch) -> str:
         record = self._record(origin_of(self._url))
@@ -421,8 +458,9 @@ class _Question:
             return f"because its host's robots.txt could not be had ({words.plural(record.denials, 'time')} in a row)"
         if record is not None and record.rests_until:
             reason = Reason(record.failure).name.lower()
-            times = words.plural(record.failures, "time")
-            return f"because its host failed when it was asked last ({reason}; {times} in a row)"
+            # No failure is counted if other URLs of the visit were answered.
+            times = f"; {words.plural(record.failures, 'time')} in a row" if record.failures else ""
+            return f"because its host failed when it was asked last ({reason}{times})"
         return "after a passing failure" if row["attempt"][0] else "because its host failed before"
 
     def _site(self) -> Answer:
@@ -463,7 +501,8 @@ class _Question:
         """The host's failures, address and clocks: when it may be asked next."""
         address = None if record is None else record.address_at(self._now)
         table = self._reading.clocks(self._now).table
-        told: Answer = {**self._kept_back(), **self._bandwidth(), "address": address, "clocks": {}}
+        shown = BY_PROXY if is_stand_in(address or "") else address
+        told: Answer = {**self._kept_back(), **self._bandwidth(), "address": shown, "clocks": {}}
         keys = [(Kind.HOST, name), (Kind.ADDRESS, address), (Kind.SITE, self.site)]
         due = self._now
         for kind, text in keys:
@@ -543,6 +582,14 @@ class _Question:
         return _nested(counts), last
 
 
+def _spelling(reading: Reading) -> Spelling | Renaming:
+    """How links are spelled; without the plug-ins for that, if they are not installed here."""
+    config = reading.config
+    with contextlib.suppress(ConfigError):
+        return Context(config, reading.seed, reading.scope()).spelling
+    return Spelling(config.urls, config.site, config.url_rule)
+
+
 def _private(counts: Answer) -> Answer:
     """What to say of a site of which URLs were refused for their address."""
     refused = counts.get("failed", {}).get(Reason.ADDRESS.name.lower(), 0)
@@ -554,7 +601,10 @@ def _told(entry: crawl_log.LogEntry) -> Answer:
         "at": crawl_log.logged_time(entry), "url": entry.url.decode(), "status": entry.status,
         "outcome": entry.outcome, "reason": entry.reason,
     }  # fmt: skip
-    return {**told, **{name: value for name, value in entry.notes.items() if name not in told}}
+    notes = {name: value for name, value in entry.notes.items() if name not in told}
+    if is_stand_in(notes.get("address", "")):
+        notes["address"] = BY_PROXY
+    return {**told, **notes}
 
 
 def _nested(counts: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:

@@ -207,17 +207,23 @@ def seed_url(text: str) -> bytes:
     raise SeedError("no connection can be made to it: port 0, or a name that DNS cannot carry")
 
 
+def bracketed(text: str) -> str:
+    """What a person wrote, with brackets if it is an IPv6 address without."""
+    text = text.strip()
+    return f"[{text}]" if text.count(":") > 1 and "/" not in text and not text.startswith("[") else text
+
+
 def named_host(text: str) -> tuple[str, int | None]:
     """(host as `split` gives it, the port if one is named) of a host as a person writes it: a name, an address, IPv6
     with brackets or without. Raises SeedError."""
     text = text.strip()
     if "/" in text or "@" in text:
         raise SeedError("takes a host's name, and no URL")
-    bracketed = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
-    _, host, port, target = split(seed_url(bracketed))
+    text = bracketed(text)
+    _, host, port, target = split(seed_url(text))
     if target != "/":
         raise SeedError("takes a host's name, and no URL")
-    return host, port if bracketed.endswith(f":{port}") else None
+    return host, port if text.endswith(f":{port}") else None
 
 
 def split(url: bytes) -> tuple[str, str, int, str]:

@@ -357,8 +357,9 @@ def of_plan(parser: argparse.ArgumentParser) -> None:
     }.items():
         parser.add_argument(name, metavar=name[2:].upper(), help=f"{text}; without it: no bound")
     parser.add_argument("--cores", metavar="N", type=int, help="how many cores (default: those of this machine)")
-    parser.add_argument("--hosts", metavar="N", type=float, help="hosts that have URLs at any moment, on average; "
-                        "default: as in JOB of --like, else no bound")  # fmt: skip
+    parser.add_argument("--hosts", metavar="N", type=float, help="hosts that have URLs at any moment, on average "
+                        "(sites or addresses, if these are politeness.unit); default: as in JOB of --like, else no "
+                        "bound")  # fmt: skip
     parser.add_argument("--pages", metavar="N", type=float, default=1e8, help="how many pages (default: 100,000,000)")
     parser.add_argument("--like", metavar="JOB", help="a crawl whose pages are like those to come")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML), as `crawl` takes it")

@@ -59,8 +59,10 @@ def site_named(job: JobDir, asked: str | None) -> str | None:
     """What --site names: a registrable domain, as the crawl's scope has it. ConfigError."""
     if asked is None:
         return None
-    name = host_named(asked, "--site")
-    site = _site_of(job)(name or "")
+    name = host_named(asked, "--site") or ""
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1]  # as site_filter compares it
+    site = _site_of(job)(name)
     if name != site:
         raise ConfigError(f"--site {asked}: takes a registrable domain, such as {site}")
     return site

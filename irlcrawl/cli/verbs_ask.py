@@ -324,14 +324,15 @@ def plan(args: argparse.Namespace) -> int:
         if number is not None and not 1 <= number <= most:
             raise ConfigError(f"--{name} {number:g}: takes a number from 1 to {most:g}")
     machine = _measured(measure) if args.measure else kept() or DEVELOPERS
-    pages, hosts, base = plans.WEB, args.hosts, None
+    pages, at_hand, base = plans.WEB, None, None
     if args.like is not None:
         job = JobDir(args.like).require()
         record, base = status_record.read_status(job), load_stored(job.config_file)
         log = sum(entry.stat().st_size for entry in os.scandir(job.logs) if entry.name.startswith(CRAWL_LOG))
         pages = plans.pages_like(record, log, args.like)
-        hosts = hosts or (record["pace"] or {}).get("hosts") or None
+        at_hand = (record["pace"] or {}).get("hosts") or None
     config = load(args.config, base=base)
+    hosts = args.hosts or (at_hand if config.politeness.unit == "host" else None)  # it counts no sites or addresses
     means = plans.Means(sizes["ram"], sizes["disk"], sizes["bandwidth"], cores, hosts)
     told = plans.plan(means, machine, pages, config, args.pages)
     _tell(told, plans.lines, args.json)

@@ -39,6 +39,15 @@ class Window:
         until, is_open = self._look(now)
         return until if is_open else now
 
+    @property
+    def share(self) -> float:
+        """The part of a day in which it is open."""
+        minutes = end = 0
+        for start, stop in self._parts:
+            minutes += max(stop - max(start, end), 0)
+            end = max(end, stop)
+        return minutes / DAY
+
     def _look(self, now: float) -> tuple[float, bool]:
         since, until, is_open = self._known
         if not since <= now < until:
@@ -76,11 +85,7 @@ class Hours:
         self._windows: dict[tuple[str, str], Window | None] = {}
         self._general = self._window(config.politeness.hours, config.politeness.time_zone, "politeness.hours")
         self._own = {
-            name: self._window(
-                config.politeness.hours if site.hours is None else site.hours,
-                config.politeness.time_zone if site.time_zone is None else site.time_zone,
-                f'site."{name}".hours',
-            )
+            name: self._of(name, f'site."{name}".hours')
             for name, site in config.site.items()
             if site.hours is not None or site.time_zone is not None
         }
@@ -103,15 +108,27 @@ class Hours:
         """Whether no host at all may be asked."""
         return all(_closed(window, now) for window in self._all)
 
-    def closed_sections(self, now: float) -> list[str]:
-        """The names of `[site."x"]` whose own hours say that they may not be asked."""
-        return [name for name, window in self._own.items() if _closed(window, now)]
+    def closed_windows(self, now: float) -> dict[str, float]:
+        """The keys (`key_of`) by which hosts may not be asked now, the general one and those of `[site."x"]`: when they
+        may be next."""
+        windows = {"politeness.hours": self._general}
+        windows |= {self.key_of(name): window for name, window in self._own.items()}
+        return {
+            key: window.opens(now) for key, window in windows.items() if window is not None and _closed(window, now)
+        }
 
-    def _of(self, name: str) -> Window | None:
+    def key_of(self, name: str) -> str:
+        """The key that sets the hours of a host, and the one that sets its time zone, if a section does that alone."""
+        by, zone = self._overrides.setter(name, "hours"), self._overrides.setter(name, "time_zone")
+        key = "politeness.hours" if by is None else f'site."{by}".hours'
+        return key if zone in (None, by) else f'{key} in site."{zone}".time_zone'
+
+    def _of(self, name: str, where: str = "") -> Window | None:
         site = self._overrides.of(name)
         return self._window(
             self._params.hours if site.hours is None else site.hours,
             self._params.time_zone if site.time_zone is None else site.time_zone,
+            where,
         )
 
     def _window(self, text: str, zone: str, where: str = "") -> Window | None:

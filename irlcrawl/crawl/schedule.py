@@ -146,6 +146,8 @@ class Schedule:
     def next_due(self) -> float | None:
         """When URLs that were put off want a turn, unix seconds; None if there are none. Between turns."""
         calendar, rests = self._state.calendar.next_due(), self._state.rests.next_due()
+        if self._state.calendar.again:
+            calendar = 0.0
         if rests is not None and not self.starving:
             rests += RESTS_LATE_S
         return min((due for due in (calendar, rests) if due is not None), default=None)

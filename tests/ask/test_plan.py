@@ -15,6 +15,7 @@ from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
 from irlcrawl.cli.main import main
 from irlcrawl.config.keys import Config, ConfigError
+from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl.status import complete
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import measure as measuring
@@ -207,3 +208,36 @@ def test_the_cpu_time_of_a_plan_is_within_a_fifth_of_a_crawl_of_other_pages(
 
 def log_of(job: Path) -> int:
     return sum(file.stat().st_size for file in JobDir(job).logs.glob("crawl.log*"))
+
+
+def test_a_plan_knew_nothing_of_hours() -> None:
+    """It promised in a day what may be asked for in eight hours of it."""
+    means, config = Means(None, None, 1e6, 2, 100.0), Config()
+    whole = plan(means, DEVELOPERS, WEB, config, 1e6)
+    config.politeness.hours = "22:00-02:00, 01:00-06:00"
+    told = plan(means, DEVELOPERS, WEB, config, 1e6)
+    assert told["days"] == pytest.approx(3 * whole["days"]) and told["open_share"] == pytest.approx(1 / 3)
+    assert told["rates_at_the_end"] == whole["rates_at_the_end"]
+    said = "hours       8 of 24 a day (politeness.hours): these rates hold in them, and nothing is asked at others"
+    assert said in list(lines(told)) and not any(line.startswith("hours") for line in lines(whole))
+
+
+def test_the_gap_of_hosts_is_planned_by_their_unit() -> None:
+    config = Config()
+    config.politeness.unit = "site"
+    assert "sites" in rates(Means(None, None, None, 2, 5.0), DEVELOPERS, WEB, config, 1e6)
+
+
+@pytest.mark.parametrize(("unit", "bound"), [("host", True), ("site", False)])
+def test_hosts_of_a_crawl_are_no_sites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unit: str, bound: bool
+) -> None:
+    job = JobDir(tmp_path)
+    job.state.mkdir()
+    job.logs.mkdir()
+    config = Config()
+    config.politeness.unit = unit
+    job.write_config(to_toml(config))
+    monkeypatch.setattr("irlcrawl.crawl.status.read_status", lambda job: RECORD)
+    assert main(["plan", "--like", str(tmp_path), "--json"]) == ExitCode.DONE
+    assert ("hosts" in json.loads(capsys.readouterr().out)["rates_at_the_end"]) == bound

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,16 @@ from irlcrawl.config.toml import to_toml
 from irlcrawl.crawl import pace
 from irlcrawl.crawl.pace import PACE, cpu_of_process, cpu_of_thread
 from irlcrawl.crawl.status import complete
-from tests.crawl.virtual_crawl import Answer, Crawl, Web, star
+from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
 
 LOOKED_AT = 25.0
+IDLE = {**dict.fromkeys(PACE, 0.0), "seconds": 60.0, "places": 256.0}
+OPENS = START // 86_400 * 86_400 + 22 * 3600
+"""The next 22:00 after the crawls begin."""
+
+
+def date_of(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def crawl_of(
@@ -208,15 +216,74 @@ def test_why_slow_did_not_know_the_hours_of_a_site(tmp_path: Path, monkeypatch: 
     cause, answer = bound(crawl)
     assert (cause, answer["key"]) == ("limit", 'site."s0.test".hours')
     assert answer["because"] == (
-        "2 URLs wait, and none of their hosts is in memory; closed at this hour are s0.test, s1.test"
+        f"2 of 2 URLs that wait are scheduled, the first for {date_of(OPENS)}, when hosts open by "
+        'site."s0.test".hours, site."s1.test".hours'
     )
+
+
+def test_hours_were_blamed_for_urls_that_wait_for_a_crawl_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a site of which there is no URL; without such a section: nothing is used up."""
+    crawl = crawl_of(tmp_path, monkeypatch, 2)
+    crawl.config.site["other.test"] = Site(hours="22:00-01:46")
+    for number in range(2):
+        crawl.web.answers[f"http://www.s{number}.test/robots.txt"] = Answer(
+            200, {"content-type": "text/plain"}, b"User-agent: *\nCrawl-delay: 900\n"
+        )
+    cause, answer = bound(crawl)
+    assert cause == "politeness" and answer["key"].startswith("what makes them wait: a Crawl-delay")
+    because = (
+        f"2 of 2 URLs that wait are scheduled, the first for {date_of(START + 901)}: their hosts may not be asked "
+    )
+    assert answer["because"] == because + "before"
+
+
+def test_general_hours_in_a_sites_time_zone_are_told_with_both_keys() -> None:
+    """The key named was site."a.test".hours, which is not set."""
+    config = Config(site={"a.test": Site(time_zone="Asia/Tokyo"), "b.test": Site(hours="")})
+    config.politeness.hours = "02:00-02:30"
+    record = {
+        "state": "running", "source": "live", "pace": IDLE, "queued_urls": 3,
+        "scheduled_urls": 3, "updated": OPENS - 3600, "scheduled_due": OPENS - 5 * 3600 + 86_400,
+    }  # fmt: skip
+    answer = diagnose(complete(record), config, 2)
+    assert (answer["bound_by"], answer["key"]) == ("limit", 'politeness.hours in site."a.test".time_zone')
+
+
+def test_a_throttled_host_rests_by_retry_after() -> None:
+    record = {
+        "state": "running", "source": "live", "pace": IDLE, "queued_urls": 97,
+        "resting_urls": 97, "resting_hosts": {"throttled": 1},
+    }  # fmt: skip
+    answer = diagnose(complete(record), Config(), 2)
+    assert answer["because"].endswith("that wait rest after failures (1 host answered 429 or 503 when asked last)")
+    assert answer["key"] == "politeness.retry_after_max_seconds, politeness.backoff_seconds"
+
+
+@pytest.mark.parametrize("unit", ["site", "address"])
+def test_a_gap_that_hosts_share_by_their_unit_is_that_of_hosts(unit: str) -> None:
+    """Keys were named that would change nothing."""
+    config = Config()
+    config.politeness.unit = unit
+    answer = kept_by({unit: 3}, config, hosts=4.0, requests_per_s=1.0)
+    assert answer["key"] == f"politeness.gap_host_seconds; hosts share it by politeness.unit ({unit})"
+    config.politeness.gap_site_seconds = config.politeness.gap_address_seconds = 9.0
+    assert f"politeness.gap_{unit}_seconds" in kept_by({unit: 3}, config, hosts=4.0, requests_per_s=1.0)["key"]
+
+
+def test_the_gap_of_a_section_is_named_before_the_general_one() -> None:
+    config = Config(site={"s.test": Site(gap_host_seconds=8.0), "fast.test": Site(gap_host_seconds=0.1)})
+    answer = kept_by({"host gap": 4}, config, hosts=4.0, requests_per_s=0.5)
+    assert answer["key"] == 'site."s.test".gap_host_seconds (set for s.test), or politeness.gap_host_seconds'
 
 
 def test_too_few_hosts_may_be_those_whose_own_hours_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, monkeypatch, 2)
     crawl.config.site["s0.test"] = Site(hours="22:00-01:46")
     cause, answer = bound(crawl)
-    assert cause == "hosts" and answer["key"] == ('more seeds, or site."s0.test".hours, which keep s0.test closed now')
+    assert cause == "hosts"
+    assert answer["key"] == 'more seeds, or the hours that keep hosts closed now: site."s0.test".hours'
 
 
 def test_why_slow_did_not_know_the_bandwidth_of_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,10 +327,10 @@ def test_the_verb_tells_of_a_crawl_that_does_not_run(
     assert main(["why", str(crawl.path), "a.test", "--slow"]) == ExitCode.CONFIG
 
 
-def kept_by(delayed: dict[str, int], **figures: float) -> Answer:
+def kept_by(delayed: dict[str, int], config: Config | None = None, **figures: float) -> slow.Answer:
     pace = {**dict.fromkeys(PACE, 0.0), "seconds": 60.0, "places": 256.0, "hosts": 1.3, **figures}
     record = {"state": "running", "source": "live", "pace": pace, "delayed_hosts": delayed, "queued_urls": 9}
-    return diagnose(complete(record), Config(), 2)
+    return diagnose(complete(record), config or Config(), 2)
 
 
 def test_names_that_are_looked_up_now_were_told_as_politeness() -> None:

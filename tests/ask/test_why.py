@@ -17,10 +17,12 @@ from irlcrawl.ask import report, why
 from irlcrawl.base.clock import since_boot
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir
-from irlcrawl.base.keys import name_key
+from irlcrawl.base.keys import name_key, stand_in
 from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
+from irlcrawl.config import plugins
 from irlcrawl.config.keys import Config, Priority, Site
+from irlcrawl.config.plugins import Plugin
 from irlcrawl.config.toml import to_toml
 from irlcrawl.frontier.dispatch import machine_cells
 from irlcrawl.frontier.dispatch.machine_cells import HELD
@@ -481,3 +483,80 @@ def test_why_of_a_host_that_another_crawl_of_the_machine_asked_a_moment_ago(
     assert 500 < kept(file.member | HELD) <= 601, "a visit is out: if it ended now, its gap would be left"
     assert kept((file.member + 1) | HELD) == 0, "that crawl is gone"
     file.close()
+
+
+def test_why_of_a_url_that_a_gap_of_its_site_keeps_named_others_of_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """Each has its seed alone: there were no better ones before it, and a Crawl-delay of 2 s was not it."""
+    seeds = ["http://gap.test/", "http://rate.test/"]
+    web = Web({seed: [] for seed in seeds})
+    web.answers["http://gap.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nCrawl-delay: 2\n")
+    crawl = Crawl(tmp_path / "job", web, seeds, monkeypatch)
+    crawl.config.site["gap.test"] = Site(gap_host_seconds=400.0)
+    crawl.config.site["rate.test"] = Site(bytes_per_second=1)
+    crawl.config.politeness.horizon_seconds, crawl.config.limits.seconds = 5.0, 8.0
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    monkeypatch.setattr("time.time", crawl.clock.now)
+    stands = [ask("why", crawl.path, seed)["stands"] for seed in seeds]
+    assert stands[0].startswith('scheduled: its host is asked once in 6 min 40 s (site."gap.test".gap_host_seconds);')
+    rate = 'at most 1 bytes/s of its site, by site."rate.test".bytes_per_second'
+    assert stands[1].startswith(f"scheduled: its site may send no more for now ({rate});"), stands
+
+
+def test_why_of_a_throttled_host_counted_no_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    """It said: 0 times in a row, as the visit had begun well."""
+    crawl = Crawl(tmp_path / "job", Web(star("a.test", 4)), ["http://a.test/"], monkeypatch)
+    busy = Answer(429, {"retry-after": "3600"})
+    crawl.web.moods["a.test"] = lambda url, now: busy if url.endswith("/1") else None
+    crawl.config.limits.seconds = 20.0
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    monkeypatch.setattr("time.time", crawl.clock.now)
+    stands = ask("why", crawl.path, "http://a.test/2")["stands"]
+    assert "asked last (throttled); asked again from" in stands
+
+
+def test_a_stand_in_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that stands for the name of a host behind a proxy was shown as its address."""
+    crawl = three_sites.crawl_of(tmp_path / "job", monkeypatch)
+    crawl.config.limits.pages = 3
+    crawl.names.answers["a.one.test"] = stand_in("a.one.test")
+    crawl.config.site["a.one.test"] = Site(proxy="http://127.0.0.1:3128")
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = why.why(crawl.job(), "a.one.test", crawl.clock.now())
+    assert told["origins"]["http://a.one.test"]["address"] == "resolved by its proxy"
+    assert {line["address"] for line in told["history"]} == {"resolved by its proxy"}
+
+
+def test_an_ipv6_address_is_asked_for_without_its_brackets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was no URL: empty host."""
+    crawl = Crawl(tmp_path / "job", Web({"http://[2001:db8::7]/": []}), ["http://[2001:db8::7]/"], monkeypatch)
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    assert (
+        ask("why", crawl.path, "2001:db8::7")["outcomes"] == ask("why", crawl.path, "[2001:db8::7]")["outcomes"] != {}
+    )
+    for site in ("2001:db8::7", "[2001:db8::7]"):
+        assert main.main(["urls", str(crawl.path), "--site", site]) == ExitCode.DONE
+        assert "http://[2001:db8::7]/" in capsys.readouterr().out
+    assert main.main(["urls", str(crawl.path), "--site", "[2001:db8::7]:8080"]) == ExitCode.CONFIG
+
+
+def test_why_knows_what_a_plug_in_makes_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was never found."""
+    rename = Plugin("rename", lambda links, page: [url.replace(b"/old/", b"/new/") for url in links["url"].tolist()])
+    found = {kind: [rename] if kind == "normaliser" else [] for kind in plugins.KINDS}
+    monkeypatch.setattr(plugins, "load", lambda keys, kinds=plugins.KINDS: {kind: found[kind] for kind in kinds})
+    web = Web({"http://a.test/": ["http://a.test/old/x"], "http://a.test/new/x": []})
+    crawl = Crawl(tmp_path / "job", web, ["http://a.test/"], monkeypatch)
+    crawl.config.plugins.normaliser = ["rename"]
+    crawl.run()
+    JobDir(crawl.path).write_config(to_toml(crawl.config))
+    told = why.why(crawl.job(), "http://a.test/old/x", crawl.clock.now())
+    assert told["spelled"] == "links to it lead to http://a.test/new/x (by plugins.normaliser)"
+    assert told["stands"].startswith("not asked for in this spelling")

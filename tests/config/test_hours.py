@@ -96,3 +96,19 @@ def test_all_are_closed_when_none_is_open() -> None:
 def test_hours_and_zones_that_are_none_are_refused_by_name(override: str) -> None:
     with pytest.raises(ConfigError, match=override.partition("=")[0].replace(".", r"\.")):
         load(overrides=[override])
+
+
+def test_closed_windows_are_told_by_the_keys_that_set_them() -> None:
+    sites = {
+        "a.test": Site(time_zone="Asia/Tokyo"), "b.test": Site(hours="06:00-07:00"),
+        "www.b.test": Site(time_zone="Europe/Berlin"), "open.test": Site(hours=""),
+    }  # fmt: skip
+    config = Config(site=sites)
+    config.politeness.hours = "02:00-03:00"
+    midnight = 1_700_000_000 // 86_400 * 86_400.0
+    assert Hours(config).closed_windows(midnight) == {
+        "politeness.hours": midnight + 2 * 3600,
+        'politeness.hours in site."a.test".time_zone': midnight + 17 * 3600,
+        'site."b.test".hours': midnight + 6 * 3600,
+        'site."b.test".hours in site."www.b.test".time_zone': midnight + 5 * 3600,
+    }

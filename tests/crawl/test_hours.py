@@ -10,6 +10,7 @@ import pytest
 
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.config.keys import Site
+from irlcrawl.frontier.turn import turn
 from tests.crawl.virtual_crawl import START, Crawl, Killed, Web, star
 
 HOUR = 3600.0
@@ -64,3 +65,62 @@ def test_a_site_with_hours_waits_while_others_go_on(tmp_path: Path, monkeypatch:
     assert min(asked["s0.test"]) >= OPENS and max(asked["s0.test"]) < CLOSES
     assert max(asked["s1.test"]) < START + 600
     assert len(crawl.outcomes()) == 3 * 21
+
+
+def test_hours_that_were_lifted_held_urls_that_were_scheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were asked for at the hour that had been closed, also after a stop."""
+    crawl = crawl_of(tmp_path, monkeypatch, 20)
+    crawl.config.politeness.hours = "01:46-01:47, 12:00-12:01"
+
+    async def stop_later(crawl: Crawl) -> None:
+        await asyncio.sleep(60)
+        assert crawl.loop is not None
+        crawl.loop.stop(ExitCode.INTERRUPTED)
+
+    assert crawl.run(stop_later) == ExitCode.INTERRUPTED
+    assert 0 < len(crawl.outcomes()) < 3 * 21
+    crawl.config.politeness.hours = ""
+    stopped = crawl.clock.now()
+    assert crawl.run() == ExitCode.DONE
+    assert len(crawl.outcomes()) == 3 * 21 and crawl.clock.now() < stopped + 60
+
+
+def test_other_hours_of_a_site_hold_urls_that_were_scheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It opens at 01:55 instead of at 12:00, while the others may be asked all the time; a kill loses nothing of
+    that."""
+    crawl = crawl_of(tmp_path, monkeypatch, 20)
+    crawl.config.site["s0.test"] = Site(hours="12:00-12:02")
+
+    async def kill_later(crawl: Crawl) -> None:
+        await asyncio.sleep(60)
+        crawl.kill()
+
+    with pytest.raises(Killed):
+        crawl.run(kill_later)
+    crawl.config.site["s0.test"] = Site(hours="01:55-02:00")
+    with pytest.raises(Killed):
+        crawl.run(kill_later)
+    assert not [url for _, url in crawl.web.log if "s0.test" in url]
+    assert crawl.run() == ExitCode.DONE
+    asked = [at for at, url in crawl.web.log if "s0.test" in url]
+    assert OPENS - 300 <= min(asked) < max(asked) < OPENS and len(crawl.outcomes()) == 3 * 21
+
+
+def test_a_smaller_gap_reaches_urls_that_were_scheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hour that was promised after the last request is kept, and none after it; the rows are taken in pieces."""
+    monkeypatch.setattr(turn, "RELEASE_ROWS_MAX", 3)
+    crawl = crawl_of(tmp_path, monkeypatch, 20, hosts=1)
+    crawl.config.site["s0.test"] = Site(gap_host_seconds=HOUR)
+
+    async def stop_later(crawl: Crawl) -> None:
+        await asyncio.sleep(HOUR + 30)
+        assert crawl.loop is not None
+        crawl.loop.stop(ExitCode.INTERRUPTED)
+
+    assert crawl.run(stop_later) == ExitCode.INTERRUPTED
+    promised, done = crawl.web.log[-1][0] + HOUR, len(crawl.web.log)
+    crawl.config.site.clear()
+    assert crawl.run() == ExitCode.DONE
+    later = [at for at, _ in crawl.web.log[done:]]
+    assert promised <= min(later) and max(later) < promised + 60
+    assert len(crawl.outcomes()) == 21

@@ -37,7 +37,7 @@ from tests.crawl.virtual_crawl import START, Answer, Crawl, Web, star
 
 def put_off(dues: list[float]) -> SimpleNamespace:
     """A calendar, as a Schedule looks at it."""
-    return SimpleNamespace(next_due=lambda: min(dues, default=None), rows=len(dues))
+    return SimpleNamespace(next_due=lambda: min(dues, default=None), rows=len(dues), again=0)
 
 
 @dataclass

@@ -136,6 +136,25 @@ def test_the_label_that_gives_so_many_rows(tmp_path: Path) -> None:
     assert [fifo.label_for(rows) for rows in (1, 3, 4, 5, 6, 99)] == [4, 4, 7, 8, 9, 9]
 
 
+def test_rows_are_taken_of_sections_up_to_one_alone(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    assert (fifo.newest, fifo.oldest) == (0, None)
+    with desk.turn() as turn:
+        fifo.put(turn.writer, turn.edits, batch_of([4, 7, 9], 0))
+        fifo.put(turn.writer, turn.edits, batch_of([5], 3))
+    until = fifo.newest
+    with desk.turn() as turn:
+        fifo.put(turn.writer, turn.edits, batch_of([1, 7], 4))
+    assert fifo.label_for(3, until) == 7
+    with desk.turn() as turn:
+        batches = list(fifo.take_through(turn.edits, 7, until))
+    assert sorted(row[0] for batch in batches for row in rows_of(batch)) == [0, 1, 3]
+    desk.reopen()
+    fifo = Fifo("q", desk.catalog, desk.pool, "due")
+    assert fifo.counts()[0].tolist() == [1, 7, 9] and (fifo.oldest, fifo.newest) == (1, 3)
+
+
 def test_sections_wholly_taken_lose_their_file_and_sections_stay_few(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     fifo = Fifo("q", desk.catalog, desk.pool, "due")

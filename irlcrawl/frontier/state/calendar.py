@@ -43,6 +43,8 @@ class Calendar:
         cluster, labels_max = ("host" if "host" in columns else None, LABELS_MAX) if spread else (None, None)
         self._fifo = Fifo(name, catalog, pool, label="due", cluster=cluster, labels_max=labels_max)
         self._catalog, self._columns = catalog, columns
+        self.again = 0
+        """The number of the last section of which rows are to be taken before they are due (`take_again`); 0: none."""
 
     @property
     def _clock_set(self) -> float:
@@ -79,6 +81,19 @@ class Calendar:
         for batch in self._fifo.take_through(edits, through):
             yield batch.select(self._columns)
 
+    def look_again(self) -> None:
+        """All rows that wait now are to be looked at again."""
+        self.again = self._fifo.newest
+
+    def take_again(self, edits: Edits, rows_max: int) -> Iterator[Batch]:
+        """Take about `rows_max` of the rows that are to be looked at again, due or not, earliest first. Those that are
+        added meanwhile are not among them; sections are not joined before all are taken."""
+        label = self._fifo.label_for(rows_max, self.again) if self.again else None
+        for batch in () if label is None else self._fifo.take_through(edits, label, self.again):
+            yield batch.select(self._columns)
+        if (oldest := self._fifo.oldest) is None or oldest > self.again:
+            self.again = 0
+
     def take(self, edits: Edits, through: int) -> Iterator[Batch]:
         """Take the rows with labels up to `through`, due or not, with `due` in unix seconds."""
         for batch in self._fifo.take_through(edits, through):
@@ -113,7 +128,7 @@ class Calendar:
 
     def tidy(self, writer: Callable[[], SegmentWriter], edits: Edits) -> None:
         """Join small sections when many have gathered."""
-        if self._fifo.sections >= 8:
+        if self._fifo.sections >= 8 and not self.again:
             self._fifo.tier(writer(), edits)
 
     def scan(self) -> Iterator[Batch]:

@@ -7,12 +7,14 @@ loop; during a turn to the turn's thread, but for the catalogue (crawl/turns.py:
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 from drum import Batch, Catalog, Edits, Files, Holder, Repository, SegmentPool, SegmentWriter
@@ -46,6 +48,7 @@ REST_FACTOR = 10.0  # what took long rests so many times as long: a merge here, 
 TOOK_S_MAX = 60.0  # so much of it counts: this process may have been stopped meanwhile, or the machine asleep
 OPEN_FILES_MAX = 128
 EARLY_ROWS = 16
+OF_SITES = ("hours", "time_zone", "gap_host_seconds", "bytes_per_second")
 PROMISED = ("unit", "backoff_seconds", "retry_after_max_seconds", "shared_addresses")
 
 _log = logging.getLogger("irlcrawl.crawl")
@@ -85,6 +88,13 @@ def note_start(catalog: Catalog, edits: Edits, config: Config, clock: Clock, boo
     promised = {"politeness": politeness, "sites": gaps}
     if not known or known[-1]["promised"] != promised:
         edits.set("promises", [*known[1 - NOTED_MAX :], {"from": clock.now(), "stream": stream, "promised": promised}])
+
+
+def scheduled_by(config: Config) -> str:
+    """A digest of all by which a turn decides until when a URL waits in the calendar."""
+    sites = {name: [getattr(site, key) for key in OF_SITES] for name, site in config.site.items()}
+    values = [vars(config.politeness), {name: set_ for name, set_ in sites.items() if set_ != [None] * len(OF_SITES)}]
+    return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def pauses_of(config: Config, known: dict[str, Any] | None) -> dict[str, Any]:
@@ -132,6 +142,9 @@ class CrawlState:
         self.given: list[str] = []
         """What the start that opened this changed besides: options, and the end of a pause."""
         self.log = CrawlLog(files, str(job.crawl_log), catalog.get("log", {}), config.archive.log_roll_bytes)
+        self._scheduled: dict[str, Any] = catalog.get("scheduled", {})
+        self.calendar.again = self._scheduled.get("again", 0)
+        self._scheduled_by = scheduled_by(config)
 
     @classmethod
     def open(
@@ -154,6 +167,7 @@ class CrawlState:
             edits.set("crawl", formats.identity(secrets.token_hex(8), secrets.randbits(63), clock.now()))
             edits.set(f"streams/{SEEDS_STREAM}", {"next": 0, "warc": [0, 0]})
             edits.set("stream-next", SEEDS_STREAM + 1)
+            edits.set("scheduled", {"by": scheduled_by(config), "again": 0})
             note_start(catalog, edits, config, clock, boot_id(files))
             catalog.commit(edits)
         state = cls(job, config, clock, files, catalog)
@@ -167,9 +181,20 @@ class CrawlState:
             edits.set("config", text)
         if (pauses := pauses_of(config, known := catalog.get("pauses"))) != (known or {}):
             edits.set("pauses", pauses)
+        if state._scheduled.get("by") != state._scheduled_by:
+            state.calendar.look_again()
+        state.note_scheduled(edits)
         if edits:
             catalog.commit(edits)
         return state
+
+    def note_scheduled(self, edits: Edits) -> None:
+        """By what the dues of the calendar were reckoned, and how far turns are that look again at those of a run with
+        other gaps or hours: such URLs would wait for a date that nobody wants any more."""
+        now = {"by": self._scheduled_by, "again": self.calendar.again}
+        if now != self._scheduled:
+            self._scheduled = now
+            edits.set("scheduled", now)
 
     # -- what turns use --------------------------------------------------------------------------------------------
 

@@ -380,14 +380,17 @@ class Turn:
         self.result.moved = self.result.moved or dropped > 0  # what is in runs is not dropped
 
     def _bring(self, task: Task) -> None:
-        """What is due in the calendar and in the rests, and as much from the queues as is wanted, past the hosts drum
-        into runs."""
+        """What is due in the calendar and in the rests, what waits in the calendar by gaps or hours that are others
+        now, and as much from the queues as is wanted, past the hosts drum into runs."""
         state = self.state
         with state.pace.measure("hosts"):
             wanted = task.rows_wanted
             for batch in state.calendar.due(self.edits, task.now, RELEASE_ROWS_MAX):
                 self._pend(batch, OP_AGAIN)
                 wanted -= batch.rows
+            for batch in state.calendar.take_again(self.edits, RELEASE_ROWS_MAX):
+                self._pend(batch, OP_AGAIN)
+            state.note_scheduled(self.edits)
             for batch in state.rests.due(self.edits, task.now, RELEASE_ROWS_MAX):
                 self._pend(batch, OP_AGAIN)
             others = state.sites.queued_rows + state.sites.deferred_rows > 0

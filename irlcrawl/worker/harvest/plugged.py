@@ -152,6 +152,12 @@ class Renaming:
     def of(self, url: bytes) -> bytes:
         return self._plugged.renamed([self._spelling.of(url)])[0]
 
+    def by(self, url: bytes) -> list[str]:
+        """The keys of the configuration that spell a URL otherwise."""
+        spelled = self._spelling.of(url)
+        renamed = self._plugged.renamed([spelled])[0] != spelled
+        return [*self._spelling.by(url), *(["plugins.normaliser"] if renamed else [])]
+
     def of_all(self, urls: list[bytes]) -> list[bytes]:
         spelled = self._spelling.of_all(urls)
         return self._plugged.renamed(spelled) if spelled else spelled
