@@ -171,6 +171,8 @@ def _record(files: Files, job: JobDir, entry: LogEntry) -> tuple[str, Record]:
             record = record_at(files, path, offset)
         except FileNotFoundError:
             continue
+        except OverflowError:
+            raise Damaged(path, 0, f"the crawl log names a record at {offset}, where no file reaches") from None
         if record.fields.get("warc-target-uri") != uri(entry.url):
             raise Damaged(path, offset, f"the crawl log says that this is the record of {_text(entry.url)}; it is not")
         return path, record

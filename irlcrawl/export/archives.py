@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobDir, check_mounted
 from irlcrawl.base.rows import Source
+from irlcrawl.base.url import canonical
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import split_response
 from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.page import sitemaps
+
+_PLAIN_URL = re.compile(r"https?://[a-z0-9.-]+(?::\d{1,5})?/[!-~]*")
+_HTTP = ("http:", "https:")
 
 
 class Archive(NamedTuple):
@@ -68,10 +75,44 @@ class Capture:
 
 
 def records_of(files: Files, archive: Archive) -> Iterator[Record]:
-    """Every record, in order. Damaged, also for an empty file: the first record comes with the file."""
+    """Every record, in order, its URL in stored form. Damaged, also for an empty file: the first record comes with the
+    file."""
     if not archive.bytes:
         raise Damaged(archive.path, 0, "an empty archive")
-    yield from records(files, archive.path)
+    for record in records(files, archive.path):
+        _check(record, archive.path)
+        yield record
+
+
+def _check(record: Record, path: str) -> None:
+    """What programs of others wrote, or changed, may say anything. Damaged."""
+    fields = record.fields
+    url = fields.get("warc-target-uri", "")
+    if url.startswith(_HTTP) and _PLAIN_URL.fullmatch(url) is None:
+        stored = canonical(url)
+        if stored is None:
+            raise Damaged(path, record.offset, f"a record of {url[:200]!r}, which is no URL")
+        fields["warc-target-uri"] = stored.decode()
+    for name in ("warc-date", "warc-refers-to-date"):
+        if (date := fields.get(name)) is not None and not _is_date(date):
+            if name == "warc-date":
+                raise Damaged(path, record.offset, f"a record of {date[:40]!r}, which is no date")
+            del fields[name]
+
+
+def _is_date(text: str) -> bool:
+    with suppress(ValueError):
+        return text.endswith("Z") and len(text) <= 30 and bool(datetime.fromisoformat(text))
+    return False
+
+
+def unit_of(record: Record) -> dict[str, Any]:
+    """What a record of ours says of its unit; empty for one of others."""
+    if record.unit is not None:
+        with suppress(ValueError, RecursionError):
+            told = json.loads(record.unit)
+            return told if isinstance(told, dict) else {}
+    return {}
 
 
 def captures(files: Files, archive: Archive) -> Iterator[Capture]:
@@ -97,12 +138,11 @@ def capture_of(record: Record, path: str) -> Capture:
 
 def source_of(capture: Capture) -> int:
     """How the URL of a capture was found (rows.Source), for lists (sitemaps.source_of); LINK where that is not told."""
-    if capture.record.unit is None:
-        return Source.LINK
-    unit = json.loads(capture.record.unit)
-    return sitemaps.source_of(int(unit.get("source", Source.LINK)), int(unit.get("depth", 1)))
+    unit = unit_of(capture.record)
+    source, depth = unit.get("source", Source.LINK), unit.get("depth", 1)
+    return sitemaps.source_of(source, depth) if isinstance(source, int) and isinstance(depth, int) else Source.LINK
 
 
 def _header_kept(record: Record) -> bytes:
     """The header of a 304, which stands with its unit and not in the record (worker/archive/unit.py)."""
-    return str(json.loads(record.unit).get("header", "")).encode("latin-1") if record.unit is not None else b""
+    return str(unit_of(record).get("header", "")).encode("latin-1", "replace")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from irlcrawl.base.rows import NO_SEGMENT
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import Base, canonical, host_of
-from irlcrawl.export.archives import Archive, Capture, source_of
+from irlcrawl.export.archives import Archive, Capture, source_of, unit_of
 from irlcrawl.export.cdxj import REVISIT
 from irlcrawl.export.hostname import host_columns
 from irlcrawl.export.language import language_of
@@ -91,7 +90,7 @@ def _unpacked(capture: Capture, body: bytes) -> tuple[bytes, str] | None:
 def is_robots(capture: Capture) -> bool:
     """Whether no URL of the frontier stands behind a capture: a robots.txt, asked for its rules."""
     unit = capture.record.unit
-    return unit is not None and str(NO_SEGMENT) in unit and json.loads(unit).get("segment") == NO_SEGMENT
+    return unit is not None and str(NO_SEGMENT) in unit and unit_of(capture.record).get("segment") == NO_SEGMENT
 
 
 def _wishes(capture: Capture, original: Capture | None) -> str | None:
@@ -105,7 +104,8 @@ def _wishes(capture: Capture, original: Capture | None) -> str | None:
 
 def _said(capture: Capture) -> str:
     unit = capture.record.unit
-    return json.loads(unit).get("wishes", "") if unit is not None and '"wishes"' in unit else ""
+    said = unit_of(capture.record).get("wishes", "") if unit is not None and '"wishes"' in unit else ""
+    return said.encode("utf-8", "replace").decode() if isinstance(said, str) else ""
 
 
 def subset_of(capture: Capture) -> str:

@@ -50,13 +50,13 @@ def surt(url: bytes) -> bytes:
 def _host(scheme: bytes, authority: bytes) -> bytes:
     """`com,example)`, with a port that is not the scheme's: `com,example:81)`."""
     name = authority.rpartition(b"@")[2].lower()
-    name, port = name.split(b"]", 1) if name.startswith(b"[") else (name, b"")
+    name, _, port = name.partition(b"]") if name.startswith(b"[") else (name, b"", b"")
     if name.startswith(b"["):
         name, port = name[1:], port.removeprefix(b":")
     elif b":" in name:
         name, _, port = name.partition(b":")
     name = _WWW.sub(b"", _escaped(_unescaped(name)).strip(b"."), count=1) if not name[:1].isdigit() else name
-    shown = b"" if port in (b"", _PORTS.get(scheme)) else b":%d" % int(port)
+    shown = b"" if port in (b"", _PORTS.get(scheme)) else b":%d" % int(port) if port.isdigit() else b":" + port
     return b",".join(reversed(name.split(b"."))) + shown + b")"
 
 

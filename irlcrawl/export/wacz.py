@@ -31,7 +31,7 @@ from irlcrawl.base.job_files import COMPRESSED
 from irlcrawl.base.keys import name_key
 from irlcrawl.base.rows import Source
 from irlcrawl.export import cdxj
-from irlcrawl.export.archives import Archive, Capture, captures
+from irlcrawl.export.archives import Archive, Capture, captures, unit_of
 from irlcrawl.export.media.kinds import handler_of
 from irlcrawl.export.originals import Indexes, Originals, refers_to
 from irlcrawl.export.output import whole_file
@@ -195,7 +195,7 @@ def _is_seed(capture: Capture) -> bool:
 
 def _carried(capture: Capture) -> dict[str, Any]:
     """What is noted of the URL behind a capture; empty if others wrote it."""
-    return json.loads(capture.record.unit) if capture.record.unit is not None else {}
+    return unit_of(capture.record)
 
 
 def _describe(package: Package, now: float, title: str, main: dict[str, str]) -> None:

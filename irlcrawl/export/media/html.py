@@ -327,6 +327,8 @@ def _types(value: Any, found: list[str], depth: int) -> None:
     if isinstance(value, dict):
         told = value.get("@type")
         for one in told if isinstance(told, list) else [told]:
+            if len(found) >= TYPES_MAX:
+                return
             if isinstance(one, str) and (name := one.encode("utf-8", "replace").decode()) not in found:
                 found.append(name)
         for inner in value.values():

@@ -32,6 +32,7 @@ _ELEMENTS = {
 }
 _HREF, _REL = re.compile(r"""\bhref\s*=\s*["']([^"']*)"""), re.compile(r"""\brel\s*=\s*["']([^"']*)""")
 _TAG = re.compile(r"</?[A-Za-z!?][^<>]*>")
+_NO_CHARACTER = re.compile(r"&#(?:\d{9,}|[xX][0-9a-fA-F]{9,});?")
 _ESCAPED = re.compile(r"&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);")
 _CDATA = re.compile(r"<!\[CDATA\[|\]\]>")
 
@@ -91,7 +92,7 @@ def _atom_link(entry: str) -> tuple[str, str] | None:
         target, found = _HREF.search(link[1]), _REL.search(link[1])
         rel = found[1].strip().lower() if found else ""
         if target is not None and target[1].strip():
-            told = html.unescape(target[1]).strip(), rel
+            told = _unescaped(target[1]).strip(), rel
             if rel in ("", "alternate"):
                 return told
             first = first or told
@@ -108,6 +109,11 @@ def _element(markup: str, name: str, prefix: str) -> str:
 
 def _plain(markup: str) -> str:
     """The words in a piece of markup. What is escaped, or in CDATA, is HTML, mostly."""
-    unescaped = html.unescape(_TAG.sub(" ", _CDATA.sub("", markup)))
+    unescaped = _unescaped(_TAG.sub(" ", _CDATA.sub("", markup)))
     twice = "<" in unescaped or _ESCAPED.search(unescaped) is not None
-    return collapsed(html.unescape(_TAG.sub(" ", unescaped)) if twice else unescaped)
+    return collapsed(_unescaped(_TAG.sub(" ", unescaped)) if twice else unescaped)
+
+
+def _unescaped(text: str) -> str:
+    """The references resolved. Of thousands of digits the library makes no number."""
+    return html.unescape(_NO_CHARACTER.sub("\ufffd", text)) if "&" in text else text

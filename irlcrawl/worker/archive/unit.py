@@ -153,15 +153,21 @@ class Exchange:
 
     def _read_fields(self) -> list[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []
+        folded: list[bytes] = []  # the last value, and the lines that go on with it
         for line in self.header.split(b"\n")[1:]:
             if line[:1] in (b" ", b"\t"):
                 if found and (more := line.strip()):
-                    name, value = found[-1]
-                    found[-1] = (name, value + b" " + more if value else more)
+                    folded = folded or [value for value in (found[-1][1],) if value]
+                    folded.append(more)
                 continue
+            if folded:
+                found[-1] = (found[-1][0], b" ".join(folded))
+                folded = []
             name, colon, value = line.partition(b":")
             if colon:
                 found.append((name.strip().lower(), value.strip()))
+        if folded:
+            found[-1] = (found[-1][0], b" ".join(folded))
         return found
 
     def values(self, name: bytes) -> list[bytes]:
