@@ -5,7 +5,8 @@ is stored: http or https, no fragment, no userinfo, ASCII, and an authority that
 as written: `/%7e` and `/~` are two URLs for WHATWG, and so for us. Differences from WHATWG, pinned in
 tests/conformance: on purpose, names DNS cannot carry (an empty label, a label over 63 or a name over 253 bytes) and
 port 0 are no URLs here; by url-py, so are names with an `xn--` label that is no Punycode or decodes to what IDNA
-forbids, which browsers keep as they are when the whole name is ASCII.
+forbids, which browsers keep as they are when the whole name is ASCII. `^` in a path stays, too, where WHATWG writes
+`%5E` of late: another form would be another key, and crawls that go on would ask for such pages again.
 """
 
 from __future__ import annotations

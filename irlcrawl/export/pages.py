@@ -32,7 +32,7 @@ WARC, DIAGNOSTICS, ROBOTS = "warc", "crawldiagnostics", "robotstxt"
 """Common Crawl's subsets: pages with status 200, other responses, robots.txt."""
 GZIP, XML = "application/gzip", "application/xml"
 _NAMES = {
-    "CP866": "IBM866", "CP932": "SHIFT_JIS", "CP949": "EUC-KR", "BIG5HKSCS": "BIG5", "ISO2022_JP": "ISO-2022-JP",
+    "CP866": "IBM866", "SHIFT-JIS": "SHIFT_JIS", "CP949": "EUC-KR", "BIG5HKSCS": "BIG5", "ISO2022_JP": "ISO-2022-JP",
     "MAC-ROMAN": "MACINTOSH", "MAC-CYRILLIC": "X-MAC-CYRILLIC", "USER-DEFINED": "X-USER-DEFINED",
 }  # fmt: skip
 """Of encodings, by Python's names, where the standard's is another word."""

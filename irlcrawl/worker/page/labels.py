@@ -2,17 +2,19 @@
 
 The table is that of the WHATWG Encoding Standard (encoding.spec.whatwg.org, 4.2 "Names and labels"): 228 labels of 40
 encodings. Python's own aliases are no labels. A label often means more than it says: pages that call themselves latin1
-or ascii are windows-1252, and gb2312 is read as gb18030.
+or ascii are windows-1252, and gb2312 is gbk, which is read as gb18030.
 
 Encodings of single bytes are exactly the standard's. Where Python's codec is another, one named `whatwg-...` is
 registered here: Windows code pages keep the bytes that have no character, so that a query in a UTF-8 page that calls
-itself latin1 gets its own bytes back. Of the others big5hkscs lacks 203 of the standard's 18,590 characters, euc_jp 463
-of 7,724, and gb18030 has 20 of 23,940 elsewhere.
+itself latin1 gets its own bytes back; gbk, euc-jp and shift_jis have fewer characters in a query than in a page. Of the
+others big5hkscs lacks 203 of the standard's 18,590 characters, euc_jp 463 of 7,724, and gb18030 has 20 of 23,940
+elsewhere.
 """
 
 from __future__ import annotations
 
 import codecs
+from functools import lru_cache
 
 REPLACEMENT = "replacement"
 """In place of a codec: the encoding of labels that could hide markup from filters (iso-2022-kr, hz-gb-2312). By the
@@ -56,12 +58,12 @@ _TABLE = {
     "whatwg-1257": "cp1257 windows-1257 x-cp1257",
     "whatwg-1258": "cp1258 windows-1258 x-cp1258",
     "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
-    "gb18030": "chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 x-gbk "  # GBK: one decoder
-    "gb18030",
+    "gb18030": "gb18030",
+    "whatwg-gbk": "chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 x-gbk",
     "big5hkscs": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
-    "euc_jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
+    "whatwg-euc-jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
     "iso2022_jp": "csiso2022jp iso-2022-jp",
-    "cp932": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
+    "whatwg-shift-jis": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
     "cp949": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 "
     "windows-949",
     REPLACEMENT: "csiso2022kr hz-gb-2312 iso-2022-cn iso-2022-cn-ext iso-2022-kr replacement",
@@ -93,8 +95,44 @@ _UPPER_HALVES = {
 }
 
 
+_NARROWER = {
+    "whatwg-gbk": ("gb18030", {"€": b"\x80"}),
+    "whatwg-euc-jp": ("euc_jp", {"\xa5": b"\\", "\u203e": b"~", "\u2212": b"\xa1\xdd"}),
+    "whatwg-shift-jis": ("cp932", {"\xa5": b"\\", "\u203e": b"~", "\u2212": b"\x81\x7c"}),
+}
+"""Encodings that read like a codec of Python's, and write no more than two bytes a character, of which that character
+would be read again; and what they write otherwise (Encoding Standard 10.1.2, 10.2.2, 12.1.2, 12.3.2)."""
+
+
+def _narrower(name: str) -> codecs.CodecInfo:
+    wide, own = _NARROWER[name]
+    python = codecs.lookup(wide)
+
+    @lru_cache(maxsize=4096)
+    def written(char: str) -> bytes:
+        """Empty: the encoding has no such character."""
+        known = char.encode(wide, "ignore")
+        return own.get(char) or (known if len(known) <= 2 and known.decode(wide) == char else b"")
+
+    def encode(text: str, errors: str = "strict") -> tuple[bytes, int]:
+        parts: list[bytes] = []
+        for at, char in enumerate(text):  # of a query
+            if not (known := written(char)):
+                error = UnicodeEncodeError(name, text, at, at + 1, "the encoding has no such character")
+                told, _ = codecs.lookup_error(errors)(error)
+                known = told.encode(wide) if isinstance(told, str) else told
+            parts.append(known)
+        return b"".join(parts), len(text)
+
+    return codecs.CodecInfo(
+        encode=encode, decode=python.decode, name=name, incrementaldecoder=python.incrementaldecoder
+    )
+
+
 def _codec(name: str) -> codecs.CodecInfo | None:
     name = name.replace("_", "-")  # as Python asks for it
+    if name in _NARROWER:
+        return _narrower(name)
     upper = _UPPER_HALVES.get(name)
     if upper is None:
         return None

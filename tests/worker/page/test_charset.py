@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from unittest import mock
+from urllib.parse import unquote_to_bytes
 
 import cchardet
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irlcrawl.base.steps import at_once
+from irlcrawl.base.url import Base
 from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.charset import codec_of, decode, of_content_type, prescan, sniff
 from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
@@ -21,11 +23,12 @@ from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
     [
         ("utf-8", "utf-8"), ("UTF8", "utf-8"), (" Utf-8\n", "utf-8"), ("iso-8859-1", "whatwg-1252"),
         ("latin1", "whatwg-1252"), ("us-ascii", "whatwg-1252"), ("windows-1252", "whatwg-1252"),
-        ("iso-8859-9", "whatwg-1254"), ("gb2312", "gb18030"),
-        ("GBK", "gb18030"), ("shift_jis", "cp932"), ("x-sjis", "cp932"), ("euc-kr", "cp949"),
+        ("iso-8859-9", "whatwg-1254"), ("gb2312", "whatwg-gbk"),
+        ("GBK", "whatwg-gbk"), ("gb18030", "gb18030"), ("shift_jis", "whatwg-shift-jis"),
+        ("x-sjis", "whatwg-shift-jis"), ("euc-kr", "cp949"),
         ("ks_c_5601-1987", "cp949"),
         ("big5", "big5hkscs"), ("tis-620", "whatwg-874"), ("utf-16", "utf-16-le"), ("utf-16be", "utf-16-be"),
-        ("koi8-r", "koi8-r"), ("macintosh", "mac-roman"), ("euc-jp", "euc_jp"), ("iso-2022-jp", "iso2022_jp"),
+        ("koi8-r", "koi8-r"), ("macintosh", "mac-roman"), ("euc-jp", "whatwg-euc-jp"), ("iso-2022-jp", "iso2022_jp"),
         ("windows-1251", "whatwg-1251"), ("iso-8859-15", "iso8859-15"),
         ("utf-7", None), ("utf-32", None), ("rot13", None), ("idna", None), ("punycode", None), ("hex", None),
         ("unicode_escape", None), ("mbcs", None), ("", None), ("none", None), ("\x00", None),
@@ -40,7 +43,7 @@ def test_labels(label: str, codec: str | None) -> None:
 
 def test_every_label_of_the_standard() -> None:
     assert len(CODECS) == 228
-    assert len(set(CODECS.values())) == 38, "of 40 encodings, GBK is decoded as gb18030, and ISO-8859-8-I as ISO-8859-8"
+    assert len(set(CODECS.values())) == 39, "of 40 encodings, ISO-8859-8-I is ISO-8859-8"
     for label, codec in CODECS.items():
         assert codec_of(f" {label.upper()}\n") == codec
         text = decode(b"<a href=/x>", codec)
@@ -86,6 +89,24 @@ def test_bytes_by_the_standards_index(label: str, byte: int, char: str) -> None:
     assert decode(bytes([byte]), CODECS[label]) == char
 
 
+@pytest.mark.parametrize(
+    ("label", "char", "written"),
+    [
+        ("gbk", "中", b"\xd6\xd0"), ("gbk", "€", b"\x80"), ("gb2312", "😀", None), ("gbk", "㐀", None),
+        ("shift_jis", "ソ", b"\x83\\"), ("shift_jis", "¥", b"\\"), ("shift_jis", "‾", b"~"),
+        ("shift_jis", "−", b"\x81|"), ("shift_jis", "〜", None), ("euc-jp", "¥", b"\\"), ("euc-jp", "丂", None),
+        ("euc-jp", "−", b"\xa1\xdd"), ("euc-jp", "ｱ", b"\x8e\xb1"), ("gbk", "\ud800", None),
+    ],
+)  # fmt: skip
+def test_a_query_had_what_only_larger_encodings_have(label: str, char: str, written: bytes | None) -> None:
+    """That of gbk was in gb18030, of which its server reads no four bytes."""
+    codec = CODECS[label]
+    url = Base("http://a.test/", codec).join(f"?a{char}b") or b""
+    assert unquote_to_bytes(url.partition(b"?")[2]) == b"a" + (written or b"&#%d;" % ord(char)) + b"b"
+    with pytest.raises(UnicodeEncodeError):
+        "\U0001f600".encode(codec)
+
+
 def test_a_page_in_the_replacement_encoding_says_nothing() -> None:
     assert decode(b"<a href=/x>", REPLACEMENT) == "\ufffd"
     assert decode(b"", REPLACEMENT) == ""
@@ -95,7 +116,8 @@ def test_a_page_in_the_replacement_encoding_says_nothing() -> None:
     ("value", "codec"),
     [
         ("text/html; charset=utf-8", "utf-8"), ('text/html;CHARSET="koi8-r"', "koi8-r"), ("text/html", None),
-        ("text/html; charset='gbk'; x=y", "gb18030"), ("text/html; charset=", None), ("text/html; charset=bogus", None),
+        ("text/html; charset='gbk'; x=y", "whatwg-gbk"), ("text/html; charset=", None),
+        ("text/html; charset=bogus", None),
         ('text/html; charset="utf-8', "utf-8"), ("text/html; charset = utf-8", "utf-8"),
     ],
 )  # fmt: skip
@@ -114,9 +136,9 @@ RUSSIAN = "Привет, мир! Это страница о том, как лю�
         (b"\xff\xfex\0", "text/html; charset=koi8-r", "utf-16-le"),
         (b"\xfe\xff\0x", "", "utf-16-be"),
         (b"<meta charset=gbk>", "text/html; charset=koi8-r", "koi8-r"),  # then the header
-        (b"<meta charset=gbk>", "text/html; charset=bogus", "gb18030"),
-        (b"<META CHARSET='gbk'>", "text/html", "gb18030"),
-        (b"<meta http-equiv=content-type content='text/html; charset=euc-jp'>", "", "euc_jp"),
+        (b"<meta charset=gbk>", "text/html; charset=bogus", "whatwg-gbk"),
+        (b"<META CHARSET='gbk'>", "text/html", "whatwg-gbk"),
+        (b"<meta http-equiv=content-type content='text/html; charset=euc-jp'>", "", "whatwg-euc-jp"),
         (b"<meta charset=utf-16>", "", "utf-8"),  # it could be read, so it is not
         (b"<?xml version='1.0' encoding='iso-8859-2'?>", "", "iso8859-2"),
         (b" " * 1024 + b"<meta charset=gbk>", "", "utf-8"),  # too late
@@ -167,38 +189,38 @@ def test_the_detector_called_bytes_utf8_that_are_not(body: bytes, monkeypatch: p
 
 
 DECLARATIONS = [
-    (b"<meta charset=gbk>", "gb18030"),
-    (b"<META\tCHARSET = 'gbk' >", "gb18030"),
-    (b"<meta/charset=gbk>", "gb18030"),
+    (b"<meta charset=gbk>", "whatwg-gbk"),
+    (b"<META\tCHARSET = 'gbk' >", "whatwg-gbk"),
+    (b"<meta/charset=gbk>", "whatwg-gbk"),
     (b"<meta charset=gbk", None),  # it may go on
     (b"<meta charset=>", None),
-    (b"<meta charset=bogus><meta charset=gbk>", "gb18030"),
+    (b"<meta charset=bogus><meta charset=gbk>", "whatwg-gbk"),
     (b"<meta charset=bogus charset=gbk>", None),
     (b"<metadata charset=gbk>", None),
     (b"</meta charset=gbk>", None),
     (b"<meta name=description content='charset=gbk'>", None),
     (b"<meta name=description content='a>b <meta charset=gbk>'><meta charset=koi8-r>", "koi8-r"),
-    (b"<meta content='text/html; charset=gbk' http-equiv=Content-Type>", "gb18030"),
+    (b"<meta content='text/html; charset=gbk' http-equiv=Content-Type>", "whatwg-gbk"),
     (b"<meta http-equiv=content-type content='text/html; charset=gbk' charset=koi8-r>", "koi8-r"),
     (b"<meta http-equiv=content-type content='text/html; charset=gbk' charset=bogus>", None),
     (b"<meta http-equiv=refresh content='text/html; charset=gbk'>", None),
-    (b"<meta http-equiv=content-type content='charset charset = gbk;x'>", "gb18030"),
-    (b"<meta http-equiv=content-type content='charset=\"gbk\"x'>", "gb18030"),
+    (b"<meta http-equiv=content-type content='charset charset = gbk;x'>", "whatwg-gbk"),
+    (b"<meta http-equiv=content-type content='charset=\"gbk\"x'>", "whatwg-gbk"),
     (b"<meta http-equiv=content-type content='charset=\"gbk'>", None),
     (b"<!-- <meta charset=gbk> --><meta charset=koi8-r>", "koi8-r"),
     (b"<!-- <meta charset=gbk>", None),
-    (b"<!--><meta charset=gbk>", "gb18030"),
+    (b"<!--><meta charset=gbk>", "whatwg-gbk"),
     (b"<!doctype html '<meta charset=gbk>", None),
     (b"<script src=x charset=gbk></script>", None),
     (b"<script>var x = 'charset=gbk'</script>", None),
     (b"<p title='<meta charset=gbk>'>", None),
     (b"<p title='><meta charset=gbk>", None),
-    (b'<p title="\'"><meta charset=gbk>', "gb18030"),
-    (b"a < b <meta charset=gbk>", "gb18030"),
+    (b'<p title="\'"><meta charset=gbk>', "whatwg-gbk"),
+    (b"a < b <meta charset=gbk>", "whatwg-gbk"),
     (b"<meta charset=utf-16be>", "utf-8"),
     (b"<meta charset=x-user-defined>", "whatwg-1252"),
     (b"<meta charset=iso-2022-kr>", REPLACEMENT),
-    (b"<?xml version='1.0' encoding = \"gbk\"?>", "gb18030"),
+    (b"<?xml version='1.0' encoding = \"gbk\"?>", "whatwg-gbk"),
     (b"<?xml version='1.0' encoding='gbk'?><meta charset=koi8-r>", "koi8-r"),
     (b"<?xml version='1.0' encoding='utf-16'?>", "utf-8"),
     (b"<?xml version='1.0'?><x encoding='gbk'>", None),
@@ -361,7 +383,7 @@ def model_xml(data: bytes) -> str | None:
 
 @given(st.sampled_from(sorted(set(CODECS.values()))), st.binary(max_size=60) | st.text(max_size=30), st.integers(1, 9))
 def test_a_page_recoded_in_pieces_is_the_same_page(codec: str, page: bytes | str, size: int) -> None:
-    python = "latin-1" if codec == charset.REPLACEMENT or codec.startswith("whatwg") else codec
+    python = "latin-1" if codec == charset.REPLACEMENT or codec.startswith("whatwg-") else codec
     body = page.encode(python, "replace") if isinstance(page, str) else page
     with mock.patch.object(charset, "PIECE_BYTES", size):
         assert at_once(charset.recoding(body, codec)) == charset.decode(body, codec).encode("utf-8", "replace")

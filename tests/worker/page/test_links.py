@@ -345,13 +345,13 @@ def test_xhtml_may_close_a_script_at_once() -> None:
     [
         ("windows-1252", "whatwg-1252"),
         ("iso-8859-1", "whatwg-1252"),
-        ("shift_jis", "cp932"),
+        ("shift_jis", "whatwg-shift-jis"),
         ("koi8-r", "koi8-r"),
-        ("gbk", "gb18030"),
+        ("gbk", "whatwg-gbk"),
     ],
 )
 def test_the_pages_charset_names_paths_in_utf8_and_queries_in_itself(charset: str, codec: str) -> None:
-    word = {"whatwg-1252": "é", "cp932": "ソ", "koi8-r": "я", "gb18030": "中"}[codec]
+    word = {"whatwg-1252": "é", "whatwg-shift-jis": "ソ", "koi8-r": "я", "whatwg-gbk": "中"}[codec]
     page = found(f"<a href='/{word}?{word}'>".encode(codec), f"text/html; charset={charset}")
     assert page.charset == codec
     path = "".join(f"%{byte:02X}" for byte in word.encode())
