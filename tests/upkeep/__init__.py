@@ -8,4 +8,5 @@ rebuild.py    upkeep/test_repair.py
 salvage.py    upkeep/test_repair.py
 measure.py    ask/test_plan.py
 little_web.py   ask/test_plan.py
+takedown_log.py   upkeep/test_takedown.py
 """
