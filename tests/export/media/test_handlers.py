@@ -319,3 +319,10 @@ def test_frames_and_the_links_of_a_head_were_in_no_table() -> None:
         ("link", "2", "", "next"), ("meta", "later", "", ""), ("a", "a", "A", "nofollow"), ("iframe", "f", "", ""),
     ]  # fmt: skip
     assert html.read(page, "utf-8").links == 1, "the table of pages counts as before"
+
+
+def test_types_of_json_ld_have_an_end_in_each_object() -> None:
+    """32,000 in one list took seconds, for each was looked for among all before it."""
+    many = ",".join(f'"{number}"' for number in range(1000))
+    page = f'<script type="application/ld+json">{{"@type":[{many}]}}</script>'.encode()
+    assert html.read(page, "utf-8").jsonld_types == [str(number) for number in range(html.TYPES_MAX)]

@@ -1,0 +1,77 @@
+"""Archives that programs of others wrote, or that were changed: each odd record is read, or its archive is named as
+damaged and all others are exported."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from irlcrawl.base.exit_codes import ExitCode
+from irlcrawl.base.job import JobDir
+from tests.cli.conftest import Run
+from tests.export.made import Page, make_job
+
+HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+FEED = b"HTTP/1.1 200 OK\r\nContent-Type: application/rss+xml\r\n"
+DIGITS = b"&#" + b"9" * 9000 + b";"
+
+
+def record(
+    url: str = "http://b.test/", body: bytes = b"<title>x</title><a href=/y>y</a>", http: bytes = HTML, *lines: bytes,
+    kind: bytes = b"response", date: str = "2026-01-01T00:00:00Z",
+) -> bytes:  # fmt: skip
+    block = http + b"\r\n" + body
+    head = [
+        b"WARC/1.1", b"WARC-Type: " + kind, b"WARC-Record-ID: <urn:uuid:88ab45e2-b2e5-4e55-8af9-b20a668f4030>",
+        b"WARC-Target-URI: " + url.encode(), b"WARC-Date: " + date.encode(), *lines,
+        b"Content-Type: application/http; msgtype=response", b"Content-Length: %d" % len(block), b"", b"",
+    ]  # fmt: skip
+    return gzip.compress(b"\r\n".join(head) + block + b"\r\n\r\n")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDir:
+    return make_job(tmp_path / "job", [Page("http://a.test/", b"<title>mine</title>")])
+
+
+READ = {
+    "url-not-ascii": record("http://é.test/é"),
+    "url-without-path": record("http://b.test"),
+    "url-of-dns": record("dns:b.test"),
+    "unit-none": record("http://b.test/", b"x", HTML, b"Irlcrawl-Unit: {4294967295"),
+    "unit-list": record("http://b.test/", b"x", HTML, b"Irlcrawl-Unit: [4294967295]"),
+    "unit-deep": record("http://b.test/", b"x", HTML, b'Irlcrawl-Unit: {"wishes":' + b"[" * 100_000 + b"4294967295"),
+    "unit-wishes": record("http://b.test/", b"x", HTML, b'Irlcrawl-Unit: {"wishes":5}'),
+    "unit-wishes-surrogate": record("http://b.test/", b"x", HTML, b'Irlcrawl-Unit: {"wishes":"\\ud800"}'),
+    "unit-source": record("http://b.test/", b"x", HTML, b'Irlcrawl-Unit: {"source":"x","depth":"y"}'),
+    "refers-to-no-date": record(
+        "http://b.test/", b"", HTML, b"WARC-Refers-To-Target-URI: http://b.test/", b"WARC-Refers-To-Date: y",
+        kind=b"revisit",
+    ),
+    "reference-of-digits": record("http://b.test/", b"<rss><item><title>" + DIGITS + b"</title></item></rss>", FEED),
+    "reference-in-link": record("http://b.test/", b"<rss><item><link>" + DIGITS + b"</link></item></rss>", FEED),
+    "header-folded": record("http://b.test/", b"x", HTML + b"X: 1\r\n" + b" x\n" * 20_000),
+}  # fmt: skip
+DAMAGED = {
+    "url-port": record("http://b.test:xx/"),
+    "url-port-beyond": record("http://b.test:99999999999999/"),
+    "url-bracket": record("http://[::1/x"),
+    "date-none": record(date=""),
+    "date-words": record(date="yesterday"),
+    "date-of-no-month": record(date="2026-99-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("name", [*READ, *DAMAGED])
+def test_a_record_of_others_ended_an_export_with_a_traceback(job: JobDir, run: Run, tmp_path: Path, name: str) -> None:
+    (job.warcs / "others-20260101000000000-00000-s0009.warc.gz").write_bytes({**READ, **DAMAGED}[name])
+    expected = ExitCode.DAMAGED if name in DAMAGED else ExitCode.DONE
+    for words in (
+        ["pages", "-o", tmp_path / "pages", "--format", "parquet"], ["links", "-o", tmp_path / "links"], ["listed"],
+        ["graph", "-o", tmp_path / "graph"], ["cdxj"], ["wacz", "-o", tmp_path / "w.wacz"],
+    ):  # fmt: skip
+        code, _, err = run("export", words[0], job.path, *words[1:])
+        assert code == expected and ("others-" in err) == (name in DAMAGED), err
+    assert "mine" in run("export", "pages", job.path)[1], "the rows of the others"
