@@ -431,7 +431,8 @@ def _rank(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[N
     ranks = yield from entries.ranks(body, unit.url)
     if not ranks:
         return
-    of = {context.spelling.of(url): rank for url, rank in ranks.items() if len(url) <= URL_BYTES_SPELLED}
+    spelled = yield from _spellings(list(ranks), context)
+    of = dict(zip(spelled, ranks.values(), strict=True))
     for at, (*names, carried, url) in enumerate(found.links):
         if at % LINKS_STEP == LINKS_STEP - 1:
             yield
@@ -444,7 +445,8 @@ def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Step
     assert unit.page is not None
     changed = yield from lastmods.changed_since(body, unit.url, unit.page.stored, unit.start)
     if changed:
-        at = {context.spelling.of(url): when for url, when in changed.items() if len(url) <= URL_BYTES_SPELLED}
+        spelled = yield from _spellings(list(changed), context)
+        at = dict(zip(spelled, changed.values(), strict=True))
         found.signals = [(*row, at[row[-1]], 0) for row in found.links if row[-1] in at]
 
 

@@ -68,7 +68,7 @@ def of_list(
         return
     if b"<!--" in body:
         body = at_once(sitemaps.uncommented(body))
-    body = sitemaps.without_sources(body)
+    body = at_once(sitemaps.without_sources(body))
     base = Base(url, stored=True)
     for start, end, element in filter(None, spans(entry_of(body), body)):
         address = _text(_ADDRESS.search(body, start, end))

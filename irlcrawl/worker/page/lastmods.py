@@ -29,7 +29,7 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     In steps."""
     base, found = Base(url, stored=True), dict[bytes, float]()
     dates: Counter[float] = Counter()
-    body = sitemaps.without_sources(body)
+    body = yield from sitemaps.without_sources(body)
     for span in spans(entry_of(body), body):
         if span is None:
             yield
