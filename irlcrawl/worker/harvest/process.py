@@ -255,14 +255,22 @@ def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitR
             yield from _links(unit, exchange, context, found)
             return
         body, _ = yield from exchange.decoding(context.config.fetch.decoded_bytes_max)
+        large = len(body) > LARGE_BYTES
+        if large:
+            yield
         found.content = fingerprint(body, False)
+        if large:
+            yield
         if unit.page is not None or context.config.revisit.enabled:
             found.wording = wording(body, False)
+            if large:
+                yield
         if exchange.mime == requisites.CSS_TYPE:
             content_type = exchange.content_type
             codec = charset.of_content_type(content_type) or "utf-8"
             join = Base(unit.url, codec, stored=True).join
-            named = requisites.of_css(charset.decode(body, codec))
+            text = (yield from charset.recoding(body[: requisites.CSS_BYTES_MAX], codec)).decode()
+            named = yield from requisites.reading_css(text)
             yield from _add_requisites(unit, _joined(named, join, context), context, found)
 
 

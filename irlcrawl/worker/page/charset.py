@@ -18,7 +18,7 @@ from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
 
 PRESCAN_BYTES = 1024
 DETECT_BYTES = 64 << 10
-PIECE_BYTES = 256 << 10
+PIECE_BYTES = 128 << 10
 """Of a page recoded between two stops."""
 FALLBACK = "whatwg-1252"
 _UTF_16 = ("utf-16-le", "utf-16-be")

@@ -603,6 +603,13 @@ def test_a_link_of_a_header_in_utf8_was_garbled() -> None:
     assert {url for url, _ in links} == {b"http://a.test/%C3%BC", b"http://a.test/%C3%A4"}
 
 
+def test_a_style_sheet_of_megabytes_held_the_loop_until_it_was_read() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n"
+    came = Exchange(b"http://a.test/", "192.0.2.1", b"", head, b"url(/a)" * 400_000)
+    steps = discovering(unit("http://a.test/", source=Source.REQUISITE), came, context(), b"")
+    assert sum(1 for _ in steps) >= 10
+
+
 def test_a_sitemap_of_queries_and_priorities_held_the_loop_for_seconds() -> None:
     """Its URLs were spelled once more for their ranks, all in one piece."""
 
