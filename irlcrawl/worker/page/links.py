@@ -118,7 +118,7 @@ def extracting(
     kind = _kind(body, content_type)
     if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
         return found
-    found.charset = charset.sniff(body, content_type)
+    found.charset = yield from charset.sniffing(body, content_type)
     if len(body) > LARGE_BYTES:
         yield
     page = yield from reading(body, found.charset, content_type, params, product_token)

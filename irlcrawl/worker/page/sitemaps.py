@@ -104,7 +104,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     told = mime in _UNTOLD or mime == "text/plain" or _is_xml(mime)
     if not (told or (as_text and _says_sitemap(body)) or FEED_START.match(_beginning(body))):
         return None
-    codec = charset.sniff(body, content_type)
+    codec = yield from charset.sniffing(body, content_type)
     if len(body) > LARGE_BYTES:
         yield
     if codec != "utf-8":
