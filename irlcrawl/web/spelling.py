@@ -40,6 +40,8 @@ from irlcrawl.web.preference import searcher
 
 ROUNDS_MAX = 8
 """One rule may make work for another: `/a%252e%252e` needs two rounds. A URL that needs more stays as it was."""
+PARAMETERS_MAX = 200
+"""A URL with more `&` stays as it was, too: rules look at each parameter."""
 
 TRACKING = (
     "utm_source*", "utm_medium*", "utm_campaign*", "utm_term*", "utm_content*", "utm_id", "utm_id_", "utm_ad",
@@ -190,6 +192,8 @@ class Spelling:
 
     def _once(self, url: bytes, rules: Rules) -> bytes:
         """Every rule once."""
+        if url.count(b"&") > PARAMETERS_MAX:
+            return url
         scheme, _, rest = url.partition(b"://")
         at = rest.find(b"/")
         authority, target = rest[:at], rest[at:]

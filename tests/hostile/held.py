@@ -17,6 +17,7 @@ from typing import TypeVar
 from drum import Files
 
 from irlcrawl.base.clock import SystemClock
+from irlcrawl.base.rows import Source
 from irlcrawl.base.steps import Steps
 from irlcrawl.config.keys import Config
 from irlcrawl.web.robots import Rules
@@ -37,6 +38,8 @@ HELD_SECONDS_MAX = 0.1
 BODY = 10 << 20
 """Bytes: fetch.body_bytes_max. What is packed unpacks to up to 32 MiB."""
 PACKED = 32 << 20
+OF_REQUISITES = ("text/css", "image/png")
+"""What comes as one of these was asked for by a page that needs it."""
 
 T = TypeVar("T")
 
@@ -111,6 +114,16 @@ MADE: dict[str, Callable[[], bytes]] = {
     "entity-links": numbered(b"<a href='/%d" + b"&amp;" * 1000 + b"'>", 5000),
     "links-in-xhtml": lambda: zipped(MANY_LINKS, "gzip").replace(b"text/html", b"application/xhtml+xml", 1),
     "header-links": lambda: response(b"x", "Link: " + ", ".join(f"</{n}>; rel=next" for n in range(3000))),
+    "gt-script": lambda: response(b">" * ((1 << 20) - 64) + b"</script"),
+    "rel": filled(b"next ", b'<link href=/x rel="'),
+    "rel-unknown": filled(b"ab ", b'<link rel="', behind=b'" href=/x>'),
+    "rel-nofollow": filled(b"ab ", b'<a rel="nofollow ', behind=b'" href=/x>'),
+    "header-rel": lambda: response(b"x", 'Link: </x>; rel="' + "next " * 10_000 + '"'),
+    "robots-words": numbered(b"%d,", 2_000_000, b'<meta name=robots content="'),
+    **{f"srcdoc-{name}": filled(part, b'<iframe srcdoc="') for name, part in (
+        ("links", b"<a href=/x>"), ("hidden", b"<p hidden>"), ("svg", b"<svg>"), ("empty", b"<a =>"),
+    )},
+    "xhtml-script": filled(b"/", b"<script ", "application/xhtml+xml"),
     # what a site lists
     "sitemap": numbered(b"<loc>/%d</loc>", 1_000_000, b"<urlset>", XML),
     "sitemap-ranked": numbered(b"<url><loc>/%d</loc><lastmod>2020-01-01</lastmod><priority>0.%d</priority></url>",
@@ -122,6 +135,12 @@ MADE: dict[str, Callable[[], bytes]] = {
     "sitemap-comments": filled(b"<!---->", b"<urlset><priority>1", XML),
     "sitemap-comment-open": filled(b"x<!-", b"<urlset><priority>1<!--", XML),
     "sitemap-utf-16": filled("<url><loc>/x</loc>".encode("utf-16-le"), "\ufeff<urlset>".encode("utf-16-le"), XML),
+    "sitemap-queries": numbered(b"<url><loc>/%d?" + b"&a" * 190 + b"</loc><priority>0.%d</priority></url>",
+                                50_000, b"<urlset>", XML),
+    "sitemap-parameters": numbered(b"<url><loc>/%d?" + b"&" * 560 + b"</loc><priority>0.%d</priority></url>",
+                                   50_000, b"<urlset>", XML),
+    "atom-sources": filled(b"<", b'<feed xmlns="http://www.w3.org/2005/Atom"><source></source>', XML),
+    "atom-cdata": filled(b"x", b'<feed xmlns="http://www.w3.org/2005/Atom"><source></source><![CDATA[', XML),
     "rss": numbered(b"<item><link>/%d</link></item>", 500_000, b"<rss>", XML),
     "rss-link": filled(b"<link ", b"<rss>", XML),
     "atom": numbered(b"<entry><link href='/%d'/></entry>", 500_000, b"<feed>", XML),
@@ -140,6 +159,11 @@ MADE: dict[str, Callable[[], bytes]] = {
     # what pages need
     "css": filled(b"@import 'x';url(y)", kind="text/css"),
     "css-open": filled(b"url(", kind="text/css"),
+    "css-escapes": filled(b"\\a", b"url(", kind="text/css"),
+    "css-urls": numbered(b"url(/%d)", 300_000, kind="text/css"),
+    "css-latin1": filled(b"\xa1", kind="text/css; charset=iso-8859-1"),
+    "css-late-emoji": filled(b"a", kind="text/css", behind="\N{GRINNING FACE}".encode()),
+    "image": filled(b"a1", kind="image/png"),
 }  # fmt: skip
 
 
@@ -188,7 +212,8 @@ class Loop:
     def page(self, sent: bytes) -> Stopwatch:
         head, _, body = sent.partition(b"\r\n\r\n")
         came = Exchange(b"http://a.test/", "192.0.2.1", b"GET / HTTP/1.1\r\n\r\n", head + b"\r\n\r\n", body[:BODY])
-        one, watch = unit(), Stopwatch()
+        one = unit(source=Source.REQUISITE if came.mime in OF_REQUISITES else Source.LINK)
+        watch = Stopwatch()
         watch.steps("unpacked", came.decoding(self._config.fetch.decoded_bytes_max))
         said = watch.steps("wishes", self._wishes.of(came, None))
         watch.of("wishes", lambda: (joined(said), self._wishes.withhold(said, came, 0.0)))

@@ -8,6 +8,7 @@ import html
 import re
 from collections.abc import Iterator
 
+from irlcrawl.base.steps import at_once
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.sitemaps import without
@@ -19,9 +20,8 @@ _OF_FEEDS, _OF_SITEMAPS = (
 )
 _FEED = re.compile(r"<((?:[\w.-]{1,32}:)?)(rss|feed|RDF)[\s>]")
 _ASIDE = re.compile(
-    r"<!\[CDATA\[.*?(?:\]\]>|\Z)"
-    r"|<(/?)((?:[\w.-]{1,32}:)?)(image|textInput|textinput|source|item|entry|channel)(?=[\s>])[^<>]*(?<!/)>",
-    re.DOTALL,
+    r"<!\[CDATA\["
+    r"|<(/?)((?:[\w.-]{1,32}:)?)(image|textInput|textinput|source|item|entry|channel)(?=[\s>])[^<>]*(?<!/)>"
 )
 """What has a title, a link or a URL of its own, in a channel or an entry."""
 _FEED_LANGUAGE = re.compile(r"<(?:feed|rss|rdf:RDF)\s[^<>]*?xml:lang=[\"']([^\"'<>]*)")
@@ -60,7 +60,9 @@ def text(body: bytes, codec: str) -> str:
 
 def _markup(body: bytes, codec: str) -> str:
     markup = _COMMENT.sub("", charset.decode(body, codec))
-    return without(markup, _ASIDE, ("item", "entry", "channel")) if _FEED.search(markup) else markup
+    if not _FEED.search(markup):
+        return markup
+    return at_once(without(markup, _ASIDE.finditer(markup), ("item", "entry", "channel"), "]]>"))
 
 
 def _entries(markup: str) -> Iterator[tuple[str, str, int, int]]:

@@ -241,7 +241,8 @@ class HarvestBuilder:
         self._waiting.append(found)
         self._waiting_bytes += len(found.words)
         self._waiting_rows += len(found.links) + 1
-        if self._waiting_bytes >= WAITING_BYTES or len(self._waiting) == WAITING_UNITS_MAX:
+        full = self._waiting_bytes >= WAITING_BYTES or self._waiting_rows >= CHUNK_ROWS
+        if full or len(self._waiting) == WAITING_UNITS_MAX:
             self._add_waiting()
         return pointer
 

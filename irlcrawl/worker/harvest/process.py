@@ -270,14 +270,22 @@ def _of_requisite(unit: Unit, exchange: Exchange, context: Context, found: UnitR
             yield from _links(unit, exchange, context, found)
             return
         body, _ = yield from exchange.decoding(context.config.fetch.decoded_bytes_max)
+        large = len(body) > LARGE_BYTES
+        if large:
+            yield
         found.content = fingerprint(body, False)
+        if large:
+            yield
         if unit.page is not None or context.config.revisit.enabled:
             found.wording = wording(body, False)
+            if large:
+                yield
         if exchange.mime == requisites.CSS_TYPE:
             content_type = exchange.content_type
             codec = charset.of_content_type(content_type) or "utf-8"
             join = Base(unit.url, codec, stored=True).join
-            named = requisites.of_css(charset.decode(body, codec))
+            text = (yield from charset.recoding(body[: requisites.CSS_BYTES_MAX], codec)).decode()
+            named = yield from requisites.reading_css(text)
             yield from _add_requisites(unit, _joined(named, join, context), context, found)
 
 
@@ -462,7 +470,8 @@ def _rank(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Steps[N
     ranks = yield from entries.ranks(body, unit.url)
     if not ranks:
         return
-    of = {context.spelling.of(url): rank for url, rank in ranks.items() if len(url) <= URL_BYTES_SPELLED}
+    spelled = yield from _spellings(list(ranks), context)
+    of = dict(zip(spelled, ranks.values(), strict=True))
     for at, (*names, carried, url) in enumerate(found.links):
         if at % LINKS_STEP == LINKS_STEP - 1:
             yield
@@ -475,7 +484,8 @@ def _signals(unit: Unit, body: bytes, context: Context, found: UnitRows) -> Step
     assert unit.page is not None
     changed = yield from lastmods.changed_since(body, unit.url, unit.page.stored, unit.start)
     if changed:
-        at = {context.spelling.of(url): when for url, when in changed.items() if len(url) <= URL_BYTES_SPELLED}
+        spelled = yield from _spellings(list(changed), context)
+        at = dict(zip(spelled, changed.values(), strict=True))
         found.signals = [(*row, at[row[-1]], 0) for row in found.links if row[-1] in at]
 
 

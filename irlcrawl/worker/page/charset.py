@@ -13,12 +13,14 @@ from functools import lru_cache
 
 import cchardet
 
-from irlcrawl.base.steps import Steps
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.worker.page.labels import CODECS, REPLACEMENT, USER_DEFINED
 
 PRESCAN_BYTES = 1024
 DETECT_BYTES = 64 << 10
-PIECE_BYTES = 256 << 10
+SNIFF_BYTES = 1 << 20
+"""Of a page that declares nothing looked at between two stops: whether it is UTF-8."""
+PIECE_BYTES = 128 << 10
 """Of a page recoded between two stops."""
 FALLBACK = "whatwg-1252"
 _UTF_16 = ("utf-16-le", "utf-16-be")
@@ -44,19 +46,27 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 
 def sniff(body: bytes, content_type: str = "") -> str:
     """The codec to decode `body` with, or REPLACEMENT (see decode); never None."""
+    return at_once(sniffing(body, content_type))
+
+
+def sniffing(body: bytes, content_type: str = "") -> Steps[str]:
+    """sniff(), in steps."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
             return codec
     declared = of_content_type(content_type) or prescan(body[:PRESCAN_BYTES])
     if declared is not None:
         return declared
+    start, consumed = 0, 1
     try:
-        body.decode("utf-8")
-        return "utf-8"
-    except UnicodeDecodeError as error:
-        if error.end >= len(body) - 3 and error.reason == "unexpected end of data":
-            return "utf-8"  # cut in the middle of a character
-    return _detected(body[:DETECT_BYTES])
+        while start < len(body) and consumed:  # nothing: it is cut in the middle of a character
+            if start:
+                yield
+            _, consumed = codecs.utf_8_decode(body[start : start + SNIFF_BYTES], "strict", False)
+            start += consumed
+    except UnicodeDecodeError:
+        return _detected(body[:DETECT_BYTES])
+    return "utf-8"
 
 
 _DETECTORS_OWN = {"uhc": "cp949"}

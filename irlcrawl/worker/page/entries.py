@@ -65,7 +65,7 @@ def of_list(
         return
     if b"<!--" in body:
         body = at_once(sitemaps.uncommented(body))
-    body = sitemaps.without_sources(body)
+    body = at_once(sitemaps.without_sources(body))
     base, based = sitemaps.base_of(body, url), b"xml:base" in body
     for start, end, element in filter(None, spans(entry_of(body), body)):
         address = _unescaped(address_in(body, start, end))

@@ -25,7 +25,7 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     body: in UTF-8. In steps."""
     base, found = sitemaps.base_of(body, url), dict[bytes, float]()
     dates: Counter[float] = Counter()
-    body, based = sitemaps.without_sources(body), b"xml:base" in body
+    body, based = (yield from sitemaps.without_sources(body)), b"xml:base" in body
     for span in spans(entry_of(body), body):
         if span is None:
             yield

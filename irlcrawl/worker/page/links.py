@@ -35,6 +35,8 @@ SRCDOC_WORK = 10_000
 """Of scan.WORK_MAX: what may go into all `srcdoc` of a page."""
 SRCDOCS_MAX = 100
 """Attributes `srcdoc` read of one page. One inside another is not read."""
+CLOSED_BYTES_MAX = 16 << 10
+"""Of the attributes of such a tag as `<script/>`."""
 DIRECTIVES_CHARS_MAX = 64 << 10
 """Of what one `<meta name=robots>` says."""
 CANDIDATES_FACTOR = 4
@@ -116,7 +118,7 @@ def extracting(
     kind = _kind(body, content_type)
     if kind is None or (nofollow and params.nofollow) or (kind == "script" and not params.scripts):
         return found
-    found.charset = charset.sniff(body, content_type)
+    found.charset = yield from charset.sniffing(body, content_type)
     if len(body) > LARGE_BYTES:
         yield
     page = yield from reading(body, found.charset, content_type, params, product_token)
@@ -170,7 +172,8 @@ _LOOKS_LIKE_HTML = re.compile(
 
 
 _RAW_TEXT_SELF_CLOSED = re.compile(
-    rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp)((?:\s[^<>]*)?)/>", re.IGNORECASE
+    rb"<(script|style|title|textarea|iframe|noframes|noscript|xmp)((?:\s[^<>]{0,%d})?)/>" % CLOSED_BYTES_MAX,
+    re.IGNORECASE,
 )
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 
 import re2
 
-from irlcrawl.base.steps import Steps
+from irlcrawl.base.steps import Steps, at_once
 from irlcrawl.worker.page.scan import ATTRIBUTES, Attributes, behind_comment, behind_raw_text, unescaped
 
 MARKUP_BYTES_MAX = 16 << 20
@@ -34,6 +34,12 @@ CANDIDATES_MAX = 1000
 """Of an image, looked at."""
 CSS_CHARS_MAX = 2 << 20
 """Of a style sheet, looked at."""
+CSS_BYTES_MAX = 4 * CSS_CHARS_MAX
+"""Of a style sheet, decoded."""
+CSS_REFERENCE_MAX = 64 << 10
+"""Characters of a reference, as it is written; a longer one is no URL that may be asked for."""
+CSS_STEP_CHARS, CSS_MATCH_COST = 32 << 10, 16
+"""Of references taken between two stops; one counts as its length and CSS_MATCH_COST."""
 CSS_MATCHES_MAX = 40_000
 """Comments and references looked at in one."""
 CSS_TYPE = "text/css"
@@ -94,7 +100,7 @@ def of_page(
             break
         name, attributes, css = tag
         if name == "style":
-            found |= dict.fromkeys(of_css(css.decode("utf-8", "replace")))
+            found |= dict.fromkeys((yield from reading_css(css[:CSS_BYTES_MAX].decode("utf-8", "replace"))))
         elif name == "base":
             base = attributes.get("href") if base is None else base
         elif name == "iframe" and srcdocs and (text := attributes.get("srcdoc")):
@@ -111,7 +117,8 @@ def of_page(
             if count == tags_max or len(found) > REFERENCES_MAX:
                 partly = True
                 break
-            found |= dict.fromkeys(of_css(unescaped(styled[1] or styled[2] or styled[3] or b"")))
+            text = unescaped(styled[1] or styled[2] or styled[3] or b"")
+            found |= dict.fromkeys((yield from reading_css(text)))
     return base, list(found)[:REFERENCES_MAX], partly
 
 
@@ -174,9 +181,21 @@ def of_srcset(text: str) -> Iterator[str]:
 
 def of_css(text: str) -> list[str]:
     """The URLs that a style sheet, or an attribute `style`, names."""
+    return at_once(reading_css(text))
+
+
+def reading_css(text: str) -> Steps[list[str]]:
+    """of_css(), in steps."""
     found: dict[str, None] = {}
+    worked = 0
     if any(word in text for word in _NAMING):
         for reference in islice(_of_css(text), CSS_MATCHES_MAX):
+            worked += len(reference) + CSS_MATCH_COST
+            if worked > CSS_STEP_CHARS:
+                worked = 0
+                yield
+            if len(reference) > CSS_REFERENCE_MAX:
+                continue
             _take(found, _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference)
             if len(found) == REFERENCES_MAX:
                 break

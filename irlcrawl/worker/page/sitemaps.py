@@ -10,7 +10,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
 from typing import AnyStr
 
 from irlcrawl.base.rows import Source
@@ -36,6 +35,8 @@ RESOLVED_BYTES = 64 << 10
 """Of references resolved between two stops; a reference counts as its length and 64."""
 COMMENTS_MAX = 100_000
 """Behind so many nothing is read."""
+UNCOMMENTED_BYTES, COMMENT_COST = 2 << 20, 256
+"""Of a sitemap rid of its comments between two stops; a comment counts as its length and COMMENT_COST."""
 COMMENTS_BEFORE_MAX, COMMENT_BEFORE_BYTES_MAX = 100, 256 << 10
 """Before a sitemap's own first element; the most of one."""
 LOOK_BYTES = 4096
@@ -62,9 +63,7 @@ FEED_START = re.compile(
     rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
 )
 """The start of a feed that came as HTML (WHATWG MIME sniffing 7.3), without comments."""
-_SOURCE = re.compile(
-    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<(/?)((?:[\w.-]{1,32}:)?)(source|entry)(?=[\s>])[^<>]{0,1000}+(?<!/)>", re.DOTALL
-)
+_SOURCE = re.compile(rb"<!\[CDATA\[|<(/?)((?:[\w.-]{1,32}:)?)(source|entry)(?=[\s>])[^<>]{0,1000}+(?<!/)>")
 TAGS_MAX = 100_000
 """Looked at in a feed for what `without` takes out."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -122,14 +121,14 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
         yield
     if kind[1] not in FEEDS:
         return (yield from _stored(_texts(_LOC, body), url, LINKS_MAX))
-    body = without_sources(body)
+    body = yield from without_sources(body)
     base = base_of(body, url)
     return (yield from _stored(_of_feed(body, base), url, LINKS_MAX, base))
 
 
 def in_utf8(body: bytes, content_type: str) -> Steps[bytes]:
     """A list in UTF-8. In steps."""
-    codec = charset.sniff(body, content_type)
+    codec = yield from charset.sniffing(body, content_type)
     if len(body) > LARGE_BYTES:
         yield
     return body if codec == "utf-8" else (yield from charset.recoding(body, codec))
@@ -225,24 +224,37 @@ def _beginning(body: bytes) -> bytes:
     return kept[:LOOK_BYTES]
 
 
-def without_sources(body: bytes) -> bytes:
+def without_sources(body: bytes) -> Steps[bytes]:
     """An Atom feed without what its entries tell of the feeds that they were taken from (RFC 4287 4.2.11): titles,
-    links, dates. HTML has a `<source>` of its own, which needs no end."""
+    links, dates. HTML has a `<source>` of its own, which needs no end. In steps."""
     if b"source>" not in body or (kind := _KIND.search(_beginning(body))) is None or kind[1] != b"feed":
         return body
-    return without(body, _SOURCE, (b"entry",))
+    return (yield from without(body, elements(_SOURCE, body), (b"entry",), b"]]>"))
 
 
-def without(markup: AnyStr, tags: re.Pattern[AnyStr], bounds: Collection[AnyStr]) -> AnyStr:
+def without(
+    markup: AnyStr, tags: Iterable[re.Match[AnyStr] | None], bounds: Collection[AnyStr], cdata_end: AnyStr
+) -> Steps[AnyStr]:
     """Markup without the elements that begin and end by `tags`: groups 1 to 3 are slash, prefix and name; without a
-    name a match is CDATA. Those called as one of `bounds` stay, and no element goes on beyond their tags."""
+    name a match begins CDATA; None: a stop. Those called as one of `bounds` stay, and no element goes on beyond their
+    tags. In steps."""
     kept: list[AnyStr] = []
-    at = 0
+    at = behind = count = 0
     began: re.Match[AnyStr] | None = None
-    for tag in islice(tags.finditer(markup), TAGS_MAX):
-        if tag[3] is None:
+    for tag in tags:
+        if tag is None:
+            yield
             continue
-        if tag[3] in bounds:
+        if tag.start() < behind:
+            continue  # in CDATA
+        count += 1
+        if count > TAGS_MAX:
+            break
+        if tag[3] is None:
+            behind = markup.find(cdata_end, tag.end()) + len(cdata_end)
+            if behind < len(cdata_end):
+                break
+        elif tag[3] in bounds:
             began = None
         elif not tag[1]:
             began = tag
@@ -256,13 +268,16 @@ def without(markup: AnyStr, tags: re.Pattern[AnyStr], bounds: Collection[AnyStr]
 def uncommented(body: bytes) -> Steps[bytes]:
     """The markup without its comments, as far as COMMENTS_MAX of them. In steps."""
     kept = bytearray()
-    at = count = 0
+    at = count = worked = 0
     while (start := body.find(b"<!--", at)) >= 0 and count < COMMENTS_MAX:
+        began = at
         kept += body[at:start]
         end = body.find(b"-->", start + 4)
         at = len(body) if end < 0 else end + 3
         count += 1
-        if count % 5000 == 0:
+        worked += at - began + COMMENT_COST
+        if worked > UNCOMMENTED_BYTES:
+            worked = 0
             yield
     return bytes(kept) if start >= 0 else bytes(kept + body[at:])
 

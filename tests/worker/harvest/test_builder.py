@@ -18,7 +18,7 @@ from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.reasons import Class, Reason
 from irlcrawl.base.rows import Carried
 from irlcrawl.worker.harvest import rules_log
-from irlcrawl.worker.harvest.builder import WAITING_UNITS_MAX, Fact, HarvestBuilder, RecentKeys, UnitRows
+from irlcrawl.worker.harvest.builder import CHUNK_ROWS, WAITING_UNITS_MAX, Fact, HarvestBuilder, RecentKeys, UnitRows
 from irlcrawl.worker.harvest.counters import COUNTERS
 from irlcrawl.worker.harvest.rules_log import RulesLog, TornText
 from irlcrawl.worker.harvest.sections import LABEL_ROWS
@@ -269,6 +269,15 @@ def test_a_page_whose_content_is_known_is_not_sketched(tmp_path: Path) -> None:
     harvest.write()
     assert columns(tmp_path / harvest.file, "yields")["novel"].tolist() == [0, 0, 0]  # the first one waits
     assert columns(tmp_path / harvest.file, "near").rows == 2
+
+
+def test_pages_of_many_links_waited_together_and_held_the_loop(tmp_path: Path) -> None:
+    """Their rows were made into columns at once, when one of them was the last that waits."""
+    made = builder(tmp_path)
+    for content in range(1, 4):
+        links = [link(10_000 * content + at) for at in range(CHUNK_ROWS)]
+        made.add(UnitRows(outcome(), links=links, site=9, content=content, words=b"\0word"))
+        assert made.counters["links"] == content * CHUNK_ROWS
 
 
 def test_units_keep_their_order_where_pages_wait_to_be_sketched_together(tmp_path: Path) -> None:

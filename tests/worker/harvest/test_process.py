@@ -33,7 +33,7 @@ from irlcrawl.worker.archive.warc import WarcWriter, warcinfo_values
 from irlcrawl.worker.harvest import process as process_module
 from irlcrawl.worker.harvest.builder import HarvestBuilder, UnitRows
 from irlcrawl.worker.harvest.context import Context
-from irlcrawl.worker.harvest.process import process, rules_text
+from irlcrawl.worker.harvest.process import discovering, process, rules_text
 from irlcrawl.worker.page import sitemaps
 from irlcrawl.worker.page.links import Found
 from irlcrawl.worker.page.wording import wording
@@ -672,3 +672,22 @@ def test_a_link_of_a_header_in_utf8_was_garbled() -> None:
     fields = [(b"refresh", "0; url=/ü".encode()), (b"link", '</ä>; rel="next"'.encode())]
     links = process_module._with_header_links(Found(), b"http://a.test/", fields, Page())
     assert {url for url, _ in links} == {b"http://a.test/%C3%BC", b"http://a.test/%C3%A4"}
+
+
+def test_a_style_sheet_of_megabytes_held_the_loop_until_it_was_read() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n"
+    came = Exchange(b"http://a.test/", "192.0.2.1", b"", head, b"url(/a)" * 400_000)
+    steps = discovering(unit("http://a.test/", source=Source.REQUISITE), came, context(), b"")
+    assert sum(1 for _ in steps) >= 10
+
+
+def test_a_sitemap_of_queries_and_priorities_held_the_loop_for_seconds() -> None:
+    """Its URLs were spelled once more for their ranks, all in one piece."""
+
+    def stops(fields: bytes) -> int:
+        urls = b"".join(b"<url><loc>/%d?%s</loc>%s</url>" % (at, b"&a" * 190, fields) for at in range(2000))
+        came = exchange(b"<urlset><url><loc>/first</loc><priority>1.0</priority></url>" + urls)
+        one = unit("http://a.test/s.xml", source=Source.SITEMAP)
+        return sum(1 for _ in discovering(one, came, context(), b""))
+
+    assert stops(b"<priority>0.1</priority>") >= stops(b"<priority>1.0</priority>") + 15

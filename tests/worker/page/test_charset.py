@@ -387,3 +387,20 @@ def test_a_page_recoded_in_pieces_is_the_same_page(codec: str, page: bytes | str
     body = page.encode(python, "replace") if isinstance(page, str) else page
     with mock.patch.object(charset, "PIECE_BYTES", size):
         assert at_once(charset.recoding(body, codec)) == charset.decode(body, codec).encode("utf-8", "replace")
+
+
+@given(
+    st.lists(st.sampled_from(["a", "é", "中", "😀"]), max_size=12).map("".join),
+    st.integers(0, 3),
+    st.binary(max_size=2),
+)
+def test_utf_8_is_told_in_pieces_as_at_once(text: str, cut: int, behind: bytes) -> None:
+    body = text.encode()[: -cut or None] + behind
+    codec = charset.sniff(body)
+    with mock.patch.object(charset, "SNIFF_BYTES", 5):
+        assert charset.sniff(body) == codec
+
+
+def test_megabytes_of_all_widths_held_the_loop_until_they_were_looked_at() -> None:
+    body = b"a" * 4_000_000 + "é中😀".encode() * 100_000
+    assert sum(1 for _ in charset.sniffing(body)) >= 4

@@ -151,3 +151,14 @@ def test_of_a_page_of_nothing_else_so_many_are_taken() -> None:
     _, found, partly = at_once(of_page(page.encode()))
     assert found == [str(number) for number in range(REFERENCES_MAX)] and partly
     assert len(of_css("".join(f"url({number})" for number in range(REFERENCES_MAX + 9)))) == REFERENCES_MAX
+
+
+def test_a_style_sheet_held_the_loop_until_it_was_read() -> None:
+    assert sum(1 for _ in requisites.reading_css("url(a)" * 20_000)) >= 10
+
+
+def test_a_reference_of_a_million_escapes_is_none() -> None:
+    """Each took a call, in one piece."""
+    assert of_css("url(" + "\\a" * 1_000_000 + ") url(x)") == ["x"]
+    page = b"<style>url(" + b"\\a" * 1_000_000 + b") url(x)</style>"
+    assert at_once(of_page(page))[1] == ["x"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import canonical
 from irlcrawl.worker.page import entries, sitemaps
+from irlcrawl.worker.page.sitemaps import WINDOW_BYTES, without_sources
 
 URL = b"https://www.example.com/sitemap.xml"
 PROTOCOL = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -294,3 +295,16 @@ def test_behind_very_many_comments_nothing_is_read() -> None:
     )
     assert listed(body + b"<!--x-->") == ["https://www.example.com/1", "https://www.example.com/2"]
     assert len(listed(body) or []) == 3
+
+
+def test_a_feed_of_lt_held_the_loop_until_its_sources_were_found() -> None:
+    feed = b'<feed xmlns="http://www.w3.org/2005/Atom"><source></source>'
+    for part in (b"<", b"<![CDATA[]]>", b"<entry>"):
+        steps = without_sources(feed + part * (4 * WINDOW_BYTES // len(part)))
+        assert sum(1 for _ in steps) >= 2
+
+
+def test_a_source_in_cdata_ends_nothing() -> None:
+    feed = b'<feed xmlns="http://www.w3.org/2005/Atom"><entry><source>a<![CDATA[ </source>%s ]]>b</source>c</entry>'
+    for filling in (b"", b"x" * (2 * WINDOW_BYTES)):
+        assert at_once(without_sources(feed % filling)) == feed[: feed.index(b"<source>")] + b"c</entry>"
