@@ -22,7 +22,7 @@ from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
 from irlcrawl.web import wishes
 from irlcrawl.web.media_type import essence
-from irlcrawl.worker.page import charset, scan
+from irlcrawl.worker.page import charset, scan, sitemaps
 
 MARKUP_BYTES_MAX = 16 << 20
 """Bytes of markup read of one page; the rest is ignored."""
@@ -308,7 +308,10 @@ class References:
     def read_scripts(self, texts: Iterable[bytes]) -> Steps[None]:
         for text in texts:
             yield
-            for string in _LINK_LIKE.finditer(text.replace(b"\\/", b"/")):
+            for string in sitemaps.elements(_LINK_LIKE, text.replace(b"\\/", b"/")):
+                if string is None:
+                    yield
+                    continue
                 if len(self.references) > self._room:
                     return
                 self.named += 1
