@@ -381,7 +381,7 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
     found.unvouched = set(links) if found.nofollow else doubtful - vouched
 
 
-_SCRIPT = re.compile(rb"<script\b[^>]*+(?:>|\Z)(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
+_SCRIPT = re.compile(rb"<script\b[^>]*+(?:>|\Z)", re.IGNORECASE)
 _LINK_LIKE = re.compile(
     rb"""(["'`])((?:https?:)?//[^\s"'`<>\\{}]{4,2000}+|/[\w~%-][^\s"'`<>\\{}]{0,2000}+"""
     rb"""|[\w.~/%-]{1,500}\.(?:x?html?|php|aspx?|jsp)(?:\?[^\s"'`<>\\{}]{0,1500}+)?)\1"""
@@ -390,7 +390,10 @@ _LINK_LIKE = re.compile(
 
 
 def _script_texts(markup: bytes) -> Iterator[bytes]:
-    return (script[1] for script in _SCRIPT.finditer(markup))
+    at = 0
+    while (tag := _SCRIPT.search(markup, at)) is not None:
+        at = scan.behind_raw_text(markup, "script", tag.end())
+        yield markup[tag.end() : at]
 
 
 _REFRESH = re.compile(r"\s*+(?:\d|\.)[\d.]*+(?:\s*+[;,]\s*|\s+)(.+)", re.DOTALL)
