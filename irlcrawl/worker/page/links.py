@@ -22,7 +22,7 @@ from irlcrawl.base.url import Base
 from irlcrawl.config import keys as config
 from irlcrawl.web import wishes
 from irlcrawl.web.media_type import essence
-from irlcrawl.worker.page import charset, scan
+from irlcrawl.worker.page import charset, scan, sitemaps
 
 MARKUP_BYTES_MAX = 16 << 20
 """Bytes of markup read of one page; the rest is ignored."""
@@ -308,7 +308,10 @@ class References:
     def read_scripts(self, texts: Iterable[bytes]) -> Steps[None]:
         for text in texts:
             yield
-            for string in _LINK_LIKE.finditer(text.replace(b"\\/", b"/")):
+            for string in sitemaps.elements(_LINK_LIKE, text.replace(b"\\/", b"/")):
+                if string is None:
+                    yield
+                    continue
                 if len(self.references) > self._room:
                     return
                 self.named += 1
@@ -378,7 +381,7 @@ def _resolve(page: References, base_url: bytes, links_max: int, found: Found) ->
     found.unvouched = set(links) if found.nofollow else doubtful - vouched
 
 
-_SCRIPT = re.compile(rb"<script\b[^>]*+(?:>|\Z)(.*?)(?:</script|\Z)", re.IGNORECASE | re.DOTALL)
+_SCRIPT = re.compile(rb"<script\b[^>]*+(?:>|\Z)", re.IGNORECASE)
 _LINK_LIKE = re.compile(
     rb"""(["'`])((?:https?:)?//[^\s"'`<>\\{}]{4,2000}+|/[\w~%-][^\s"'`<>\\{}]{0,2000}+"""
     rb"""|[\w.~/%-]{1,500}\.(?:x?html?|php|aspx?|jsp)(?:\?[^\s"'`<>\\{}]{0,1500}+)?)\1"""
@@ -387,7 +390,10 @@ _LINK_LIKE = re.compile(
 
 
 def _script_texts(markup: bytes) -> Iterator[bytes]:
-    return (script[1] for script in _SCRIPT.finditer(markup))
+    at = 0
+    while (tag := _SCRIPT.search(markup, at)) is not None:
+        at = scan.behind_raw_text(markup, "script", tag.end())
+        yield markup[tag.end() : at]
 
 
 _REFRESH = re.compile(r"\s*+(?:\d|\.)[\d.]*+(?:\s*+[;,]\s*|\s++(?![;,]))(.+)", re.DOTALL)

@@ -15,6 +15,7 @@ from itertools import islice
 import re2
 
 from irlcrawl.base.steps import Steps, at_once
+from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.scan import ATTRIBUTES, Attributes, behind_comment, behind_raw_text, unescaped
 
 MARKUP_BYTES_MAX = 16 << 20
@@ -100,7 +101,8 @@ def of_page(
             break
         name, attributes, css = tag
         if name == "style":
-            found |= dict.fromkeys((yield from reading_css(css[:CSS_BYTES_MAX].decode("utf-8", "replace"))))
+            text = (yield from charset.recoding(css[:CSS_BYTES_MAX], "utf-8")).decode()
+            found |= dict.fromkeys((yield from reading_css(text)))
         elif name == "base":
             base = attributes.get("href") if base is None else base
         elif name == "iframe" and srcdocs and (text := attributes.get("srcdoc")):

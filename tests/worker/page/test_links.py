@@ -484,6 +484,11 @@ def test_only_so_many_srcdocs_are_read() -> None:
     assert urls(body) == [*(f"/dir/{i}" for i in range(SRCDOCS_MAX)), "/dir/last"]
 
 
+def test_a_script_of_quotes_held_the_loop_until_it_was_read() -> None:
+    steps = extracting(b'"' * 2_000_000, "text/javascript", PAGE, config.Page(scripts=True))
+    assert sum(1 for _ in steps) >= 6
+
+
 def test_a_page_in_a_page_held_the_loop_until_it_was_read() -> None:
     body = "<iframe srcdoc='" + '<a href="/x"><p hidden>' * 11_000 + "'>"
     assert sum(1 for _ in extracting(body.encode(), HTML, PAGE, config.Page())) >= 20
