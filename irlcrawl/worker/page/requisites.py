@@ -105,9 +105,9 @@ def of_page(
             found |= dict.fromkeys((yield from reading_css(text)))
         elif name == "base":
             base = attributes.get("href") if base is None else base
-        elif name == "iframe" and srcdocs and (text := attributes.get("srcdoc")):
+        elif name == "iframe" and srcdocs and (inside := attributes.get("srcdoc")):
             srcdocs -= 1
-            own_base, inner, cut = yield from of_page(text.encode(), SRCDOC_TAGS_MAX, 0)
+            own_base, inner, cut = yield from of_page(inside.encode(), SRCDOC_TAGS_MAX, 0)
             partly |= cut
             found |= dict.fromkeys(inner if own_base is None else ())  # resolved like those of the page
         elif name == "script" or name not in _RAW_TEXT:
