@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 from irlcrawl.base.job import JobError
 
@@ -20,3 +22,13 @@ def needed(module: str, purpose: str) -> ModuleType:
         raise JobError(
             f"{purpose} needs {library}, which is not installed: pip install 'irlcrawl[{EXTRAS[library]}]' ({error})"
         ) from None
+
+
+@lru_cache(maxsize=8)
+def compiled(expression: bytes) -> Any:
+    """An expression of PCRE2, as machine code. JobError as for `needed`."""
+    pcre2 = needed("pcre2", "reading HTML")
+    try:
+        return pcre2.compile(expression, jit=True)
+    except pcre2.LibraryError:  # some systems let no program make code
+        return pcre2.compile(expression, jit=False)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 from irlcrawl.export.media.content import Content, Link, collapsed
-from irlcrawl.export.media.extras import needed
+from irlcrawl.export.media.extras import compiled, needed
+from irlcrawl.export.media.shallow import shallow
 from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.links import followed_rels, refresh_target
 
@@ -33,28 +33,6 @@ _BLOCKS = frozenset(("div", "p", "li", "dt", "dd", "td", "th", "h1", "h2", "h3",
 """In a link, each begins a line of its own."""
 NODES_MAX = 1_000_000
 """Of the links of a page, looked at for their words: a link in a link in a link has the words of all."""
-SHALLOW_BYTES = 256 << 10
-"""A smaller page takes a parser seconds at most, however its elements lie."""
-DEPTH_MAX = 5000
-"""Browsers keep 512 elements in each other."""
-_NO_END = frozenset((
-    "a", "area", "base", "body", "br", "button", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img",
-    "input", "li", "link", "meta", "nobr", "option", "p", "param", "source", "tbody", "td", "tfoot", "th", "thead",
-    "tr", "track", "wbr",
-))  # fmt: skip
-"""Elements that hold nothing, or that the next of them ends."""
-_BREAK_OUT = frozenset((
-    "b", "big", "blockquote", "center", "code", "div", "dl", "em", "font", "h1", "h2", "h3", "h4", "h5", "h6", "i",
-    "listing", "menu", "ol", "pre", "ruby", "s", "small", "span", "strong", "strike", "sub", "sup", "table", "tt", "u",
-    "ul", "var",
-))  # fmt: skip
-"""HTML that no drawing holds (WHATWG HTML 13.2.6.5), so that a slash does not close it there."""
-_TAG = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<(script|style|textarea|title|xmp)\b(?:[^<]++|<(?!/\1\b)|(?!))*+"
-    rb"|<(/?)([a-z][^\s/<>]*+)(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+'|(?!))*+(?<=(.))>",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A comment, an element whose content is text (1), or a tag: its slash (2), its name (3), the last before `>` (4)."""
 _TOLD = "title, meta, link[rel*=canonical i][href], base[href]"
 _FOLLOWED = "a[href], area[href], frame[src], iframe[src], link[href][rel], meta[http-equiv=refresh i][content]"
 
@@ -94,16 +72,7 @@ def _linking(xhtml: bool) -> Any:
     link = rf"a(?:rea)?(?=[\s/]){attributes}href\s*="
     # The letters are those that may come next: most tags are passed by without trying each alternative.
     expression = rf"(?is)<(?=[as!tinx])(?:{link}|(?:{_COMMENT}|{hiding})(*SKIP)(*FAIL))"
-    return _compiled(expression.encode())
-
-
-@lru_cache(maxsize=4)
-def _compiled(expression: bytes) -> Any:
-    pcre2 = needed("pcre2", "reading HTML")
-    try:
-        return pcre2.compile(expression, jit=True)
-    except pcre2.LibraryError:  # some systems let no program make code
-        return pcre2.compile(expression, jit=False)
+    return compiled(expression.encode())
 
 
 def _count_links(body: bytes, xhtml: bool) -> int | None:
@@ -140,9 +109,9 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
     if not titled and len(head) < len(body) and (behind := _TITLE.search(body, len(head))):
         begin = behind.start() if behind.start() > HEAD_BYTES_MAX else 0
         found.title = _title(_tree(body[begin : begin + HEAD_BYTES_MAX], codec))
-    if _compiled(_JSONLD_TYPE).search(body):
+    if compiled(_JSONLD_TYPE).search(body):
         with suppress(needed("pcre2", "reading HTML").LibraryError):  # without machine code, as in _count_links
-            for script in _compiled(_SCRIPT).finditer(body):
+            for script in compiled(_SCRIPT).finditer(body):
                 if _JSONLD.search(script[2]):
                     _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
@@ -225,38 +194,14 @@ def _refers_to(tag: str, attributes: dict[str, str | None]) -> str | None:
 
 
 def _tree(markup: bytes, codec: str) -> Any:
-    parser = needed("selectolax.lexbor", "reading HTML").LexborHTMLParser
-    return parser(shallow(markup if codec == "utf-8" else charset.decode(markup, codec).encode("utf-8", "replace")))
-
-
-def shallow(markup: bytes) -> bytes:
-    """The markup up to where elements lie DEPTH_MAX deep, as far as their tags tell: for each tag a parser looks
-    through all that are open (WHATWG HTML 13.2.4.2), so that 1 MB of `<div>` would take minutes. An end tag ends one
-    element of its name, if one is open: so there may seem to be more than there are."""
-    if len(markup) <= SHALLOW_BYTES:
-        return markup
-    opened: Counter[str] = Counter()
-    depth = 0
-    integrated = re.search(rb"<(?:foreignobject|annotation-xml)\b", markup, re.IGNORECASE) is not None
-    for tag in _TAG.finditer(markup):
-        if tag[3] is None:
-            continue
-        name = tag[3].decode("latin-1").lower()
-        if name in _NO_END:
-            continue
-        if tag[2]:
-            if opened[name]:
-                opened[name] -= 1
-                depth -= 1
-            continue
-        drawn = tag[4] == b"/" and (opened["svg"] or opened["math"] or name in ("svg", "math"))
-        if drawn and not integrated and name not in _BREAK_OUT:
-            continue
-        opened[name] += 1
-        depth += 1
-        if depth > DEPTH_MAX:
-            return markup[: tag.start()]
-    return markup
+    """Empty where memory has no room for it."""
+    lexbor = needed("selectolax.lexbor", "reading HTML")
+    try:
+        return lexbor.LexborHTMLParser(
+            shallow(markup if codec == "utf-8" else charset.decode(markup, codec).encode("utf-8", "replace"))
+        )
+    except lexbor.SelectolaxError:
+        return lexbor.LexborHTMLParser(b"")
 
 
 @lru_cache(maxsize=1)

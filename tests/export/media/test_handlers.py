@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irlcrawl.export.media import html, xml
+from irlcrawl.export.media import extras, html, shallow, xml
 from irlcrawl.export.media.content import Link
 from irlcrawl.export.media.kinds import handler_of
 from irlcrawl.export.media.sniff import detected
@@ -84,7 +84,7 @@ def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> Non
     page = b"<a href=/x>first</a><p><a href=/y>" + bit.encode() * (1_000_000 // len(bit))
     _, links = html.links(page, "utf-8")
     assert next(links) == Link("/x", "first", "", "a") and all(link.href in ("/y", "/z") for link in links)
-    assert len(html.shallow(page)) <= len(bit) * html.DEPTH_MAX + 100
+    assert len(shallow.shallow(page)) <= len(bit) * shallow.DEPTH_MAX + 100
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> Non
     ],
 )  # fmt: skip
 def test_a_page_that_is_not_deep_is_read_whole(bit: str) -> None:
-    page = bit.encode() * (html.SHALLOW_BYTES // len(bit) + html.DEPTH_MAX) + b"<a href=/last>z</a>"
-    assert html.shallow(page) == page
+    page = bit.encode() * (shallow.SHALLOW_BYTES // len(bit) + shallow.DEPTH_MAX) + b"<a href=/last>z</a>"
+    assert shallow.shallow(page) == page
     assert [link.href for link in html.links(page, "utf-8")[1] if link.href][-1] == "/last"
 
 
@@ -106,13 +106,13 @@ def test_a_page_that_is_not_deep_is_read_whole(bit: str) -> None:
 def test_tags_that_do_not_end_kept_an_export_for_ever(bit: str) -> None:
     """A tag's name was all that followed, for each of them."""
     page = bit.encode() * (1_000_000 // len(bit)) + b"application/ld+json"
-    assert html.shallow(page) == page and html.read(page, "utf-8").jsonld_types == []
+    assert shallow.shallow(page) == page and html.read(page, "utf-8").jsonld_types == []
 
 
 def test_a_page_is_read_as_deep_as_is_said() -> None:
-    deep = b"<b>" * html.DEPTH_MAX + b" " * html.SHALLOW_BYTES
-    assert html.shallow(deep + b"</b><b>") == deep + b"</b><b>" and html.shallow(deep + b"<I>x") == deep
-    assert html.shallow(b"<b>" * 50_000) == b"<b>" * 50_000, "a small page takes no time"
+    deep = b"<b>" * shallow.DEPTH_MAX + b" " * shallow.SHALLOW_BYTES
+    assert shallow.shallow(deep + b"</b><b>") == deep + b"</b><b>" and shallow.shallow(deep + b"<I>x") == deep
+    assert shallow.shallow(b"<div>" * 50_000) == b"<div>" * 50_000, "a small page takes no time"
 
 
 def test_a_page_that_begins_with_many_comments_never_ended_an_export() -> None:
@@ -174,13 +174,13 @@ def test_links_are_counted_where_no_program_may_make_machine_code(monkeypatch: p
         return compile_(expression, jit=False)
 
     monkeypatch.setattr(pcre2, "compile", interpreted)
-    html._compiled.cache_clear()
+    extras.compiled.cache_clear()
     html._linking.cache_clear()
     try:
         assert html.read(b"<!-- <a href=/0> --><a href=/1><A\nHREF=/2>", "utf-8").links == 2
         assert html.read(b"<!--" + b"- " * 5_000_000, "utf-8").links is None
     finally:
-        html._compiled.cache_clear()
+        extras.compiled.cache_clear()
         html._linking.cache_clear()
 
 
