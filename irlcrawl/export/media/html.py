@@ -25,6 +25,8 @@ HEAD_BYTES, HEAD_BEGINS = 64 << 10, 4 << 10
 """Read of a page that does not say where its head ends, nor within its beginning that it has one."""
 JSONLD_DEPTH = 4
 """Types are looked for so deep in nested objects."""
+JSONLD_BYTES_MAX = 1 << 20
+"""Of a script; what is longer is not read, for its objects take thirty times its bytes."""
 TYPES_MAX = 100
 
 _WITHOUT_WORDS = ("frame", "iframe", "link", "meta")
@@ -112,7 +114,7 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
     if compiled(_JSONLD_TYPE).search(body):
         with suppress(needed("pcre2", "reading HTML").LibraryError):  # without machine code, as in _count_links
             for script in compiled(_SCRIPT).finditer(body):
-                if _JSONLD.search(script[2]):
+                if len(script[3]) <= JSONLD_BYTES_MAX and _JSONLD.search(script[2]):
                     _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
 
