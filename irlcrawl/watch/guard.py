@@ -64,7 +64,7 @@ class Guard:
         if name is None or not (_is_address(name) or name in self._names()):
             return Refused(403, f"this server is not called {host[:100]!r}; `irlcrawl watch --name` gives it a name")
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             return Refused(403, "asked from the page of another server")
         if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and method != "GET":
             return Refused(403, "asked from the page of another server")
@@ -74,7 +74,7 @@ class Guard:
         """Whether the request carries the token."""
         said = headers.get("Authorization", "")
         given = said.removeprefix(BEARER) if said.startswith(BEARER) else ""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode())
 
     def may_look(self, headers: Mapping[str, str]) -> bool:
         return self.open_to_look or self.knows(headers)
@@ -87,6 +87,14 @@ def host_of(header: str) -> str | None:
     """The name or address in a Host header; None if it is none."""
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?", header)
     return None if match is None else match[1].lower()
+
+
+def _netloc(origin: str) -> str | None:
+    """Name and port of an Origin header; None if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # an address whose bracket does not end
+        return None
 
 
 def _is_address(name: str) -> bool:

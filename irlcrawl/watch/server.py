@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import signal
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
@@ -69,6 +70,8 @@ class Server:
             answer = await handler(request) if refused is None else _error(refused)
         except web.HTTPException as error:  # 404, 405, 413
             answer = _error(Refused(error.status, error.reason))
+        except web.RequestPayloadError:
+            answer = _error(Refused(400, "the body is not in the coding that its header names"))
         except (Damaged, OSError) as error:
             answer = _error(Refused(503, str(error)))
         answer.headers.update(HEADERS)
@@ -83,7 +86,10 @@ class Server:
 
     async def _charts(self, request: web.Request) -> web.Response:
         try:
-            seconds = min(max(float(request.query.get("seconds", HOUR)), SECONDS_MIN), SECONDS_MAX)
+            seconds = float(request.query.get("seconds", HOUR))
+            if math.isnan(seconds):
+                raise ValueError
+            seconds = min(max(seconds, SECONDS_MIN), SECONDS_MAX)
         except ValueError:
             return _error(Refused(400, "seconds: takes a number"))
         return web.json_response(await self._looked(lambda: self._look.charts(seconds)))

@@ -137,7 +137,7 @@ async def run(what: Asked) -> tuple[int, str]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     try:
-        said, _ = await asyncio.wait_for(process.communicate((what.text or "").encode()), SECONDS_MAX)
+        said, _ = await asyncio.wait_for(process.communicate((what.text or "").encode("utf-8", "replace")), SECONDS_MAX)
     except BaseException:
         process.kill()
         await process.wait()

@@ -229,6 +229,8 @@ HERE = {"Host": "127.0.0.1:8730"}
         ({**KEY, "Origin": "http://evil.example"}, 403),
         ({**KEY, "Origin": "http://127.0.0.1:9999"}, 403),
         ({**KEY, "Origin": "null"}, 403),
+        ({**KEY, "Origin": "http://["}, 403),
+        ({**KEY, "Content-Encoding": "gzip"}, 400),
         ({**KEY, "Sec-Fetch-Site": "cross-site"}, 403),
         ({**KEY, "Host": "evil.example"}, 403),
     ],
@@ -238,6 +240,12 @@ def test_steering_takes_the_token_and_this_page(
 ) -> None:
     done = got(job, "/api/do", method="POST", json={"verb": "pause"}, headers={**HERE, **headers})
     assert done[0] == code and len(ran) == (code == 200)
+
+
+def test_what_is_no_text_and_no_number_is_refused(job: JobDir) -> None:
+    """It was answered with 500, and a traceback."""
+    assert not Guard(TOKEN, open_to_look=True).knows({"Authorization": "Bearer \udcff"})
+    assert got(job, "/api/charts?seconds=nan")[0] == 400
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
