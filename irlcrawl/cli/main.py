@@ -34,7 +34,7 @@ from irlcrawl.cli import (
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.crawl.control import ControlError
 from irlcrawl.terminal.progress import reader_may_leave, unheard
-from irlcrawl.terminal.words import shown
+from irlcrawl.terminal.words import shortened, shown
 
 DEPENDENCIES = (
     "aiodns", "aiohttp", "brotlicffi", "faust-cchardet", "google-re2", "h2", "httptools", "isal", "numpy", "orjson",
@@ -143,7 +143,7 @@ def _show(text: str) -> ExitCode:
 
 def _fail(what: object, code: ExitCode) -> ExitCode:
     with unheard(sys.stderr):  # the exit code says it, too
-        print(shown(f"irlcrawl: {what}"), file=sys.stderr)
+        print(shown(f"irlcrawl: {shortened(str(what))}"), file=sys.stderr)
     return code
 
 

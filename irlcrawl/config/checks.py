@@ -23,6 +23,9 @@ from irlcrawl.config.lists import (
 )
 from irlcrawl.terminal.words import plural
 
+INT_BEYOND = 2**63
+"""No key takes such a number."""
+
 
 def checked(key: Key, path: str, value: Any) -> Any:
     """`value` in the key's type. Raises ConfigError that names `path` and the values it takes."""
@@ -42,13 +45,21 @@ def checked(key: Key, path: str, value: Any) -> Any:
         right = all(item in key.choices for item in value) if key.type == "list" else value in key.choices
     if right and key.type in ("int", "float"):
         right = (key.low is None or value >= key.low) and (key.high is None or value <= key.high)
+        right = right and (key.type == "float" or abs(value) < INT_BEYOND)
     if not right:
-        shown = json.dumps(value, ensure_ascii=False, default=str)
+        shown = _shown(value)
         raise ConfigError(f"{path} = {shown}: takes {key.allows()}")
     for text in value if key.type == "list" else [value] if key.type == "str" else []:
         if not text.isprintable():
             raise ConfigError(f"{path} = {json.dumps(text)}: takes printable text")
     return value
+
+
+def _shown(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def site_name(name: str, where: str) -> str:

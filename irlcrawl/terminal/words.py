@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+MESSAGE_CHARS_MAX = 8000
+"""Of an error; a value in it may be as long as a stranger likes."""
+
 
 def count(number: float | None) -> str:
     """12,345; a dash when it is not known."""
@@ -60,6 +63,13 @@ def plural(number: float, one: str, many: str | None = None) -> str:
 def shown(text: object) -> str:
     """Lines as printable() shows each: a name, a URL or an error may hold what a stranger wrote."""
     return "\n".join(map(printable, str(text).split("\n")))
+
+
+def shortened(text: str) -> str:
+    """A message without the middle of a value that fills screens."""
+    beyond = len(text) - MESSAGE_CHARS_MAX
+    half = MESSAGE_CHARS_MAX // 2
+    return text if beyond <= 0 else f"{text[:half]} [{count(beyond)} characters] {text[-half:]}"
 
 
 def printable(text: str) -> str:

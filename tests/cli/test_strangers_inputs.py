@@ -18,6 +18,7 @@ from irlcrawl.base.job import JobDir, command
 from irlcrawl.cli import main, verbs_ask, verbs_crawl
 from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_toml
+from tests.cli.conftest import Run
 from tests.cli.test_main import AGENT
 
 EVIL = "\x1b[2J\x1b]0;mine\x07\u202e\x9b31m"
@@ -123,3 +124,18 @@ def test_a_line_of_the_log_is_a_line(tmp_path: Path) -> None:
         logging.raiseExceptions = True
     assert all(line.isprintable() for line in (tmp_path / "own.log").read_text().split("\n"))
     assert told and told[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[limits]\npages = 0x" + "f" * 5000, "limits.pages = a number of thousands of digits: takes"),
+        ("[limits]\npages = 99999999999999999999", "limits.pages = 99999999999999999999: takes"),
+        ('[politeness]\nhours = "' + "9" * 40_000 + '"', "politeness.hours = '999"),
+    ],
+)
+def test_a_value_without_end_in_a_configuration(run: Run, tmp_path: Path, text: str, says: str) -> None:
+    """A traceback, or a message of screens."""
+    (tmp_path / "c.toml").write_text(text)
+    code, _, err = run("crawl", tmp_path / "job", "http://a.test/", "--config", tmp_path / "c.toml", "--dry-run")
+    assert code == ExitCode.CONFIG and says in err and len(err) < 10_000
