@@ -13,6 +13,7 @@ patience.py         crawl/test_rests.py
 old_rules.py        frontier/turn/test_rules.py
 seeding.py          crawl/test_recovery.py, crawl/test_returns.py, frontier/turn/test_turn.py
 start.py            cli/test_main.py, base/test_memory.py
+suspects.py         crawl/test_deaths.py
 supervisor.py       whole/test_killed_crawl.py, whole/test_small_sites.py, whole/test_steering.py
 recent.py           crawl/test_gauges.py, crawl/test_status.py
 this_run.py         crawl/test_gauges.py

@@ -33,7 +33,8 @@ class End(Enum):
     TLS = auto()
 
 
-LOOK_SECONDS, SLOW_BYTES = 2.0, 64 << 10
+LOOK_SECONDS = 2.0
+SLOW_BYTES = 64 << 10
 """A body that brings fewer bytes in that time needs no permit while others wait: it grows too slowly to matter."""
 
 

@@ -76,12 +76,9 @@ async def answers(proxy: Proxy, login: str, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
                 await loop.sock_sendall(sock, b"GET / HTTP/1.0\r\n\r\n")  # names no host: refused without asking one
-                return bool(await loop.sock_recv(sock, 1))  # one that leaves without a word has nobody behind it
-        except TimeoutError:
+                return bool(await loop.sock_recv(sock, 1))
+        except OSError:  # a TimeoutError, too; one that leaves without a word has nobody behind it
             return False
-        except OSError:
-            pass
-    return True
 
 
 async def _reach(proxy: Proxy, login: str, seconds: float) -> socket.socket:
