@@ -170,3 +170,16 @@ def test_an_archive_that_is_not_what_the_log_says_is_damage(job: Job) -> None:
     path.write_bytes(bytes(data[: one.warc[1]]))
     with pytest.raises(Damaged, match="the file ends where a record should begin"):
         job.get("http://a.test/one")
+
+
+def test_a_place_beyond_any_file_in_the_log_is_damage(job: Job) -> None:
+    """A traceback: the number did not fit into what a file takes."""
+    job.add_page(b"http://a.test/one")
+    job.writer.close()
+    (one,) = log_parts.read(Files(), os.fspath(job.log))
+    assert one.warc
+    name, offset, _ = one.warc
+    told = job.log.read_bytes()
+    job.log.write_bytes(told.replace(f"{name}@{offset}+".encode(), f"{name}@{'9' * 30}+".encode()))
+    with pytest.raises(Damaged, match="where no file reaches"):
+        job.get("http://a.test/one")

@@ -8,6 +8,7 @@ import pcre2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selectolax import lexbor
 
 from irlcrawl.export.media import extras, html, shallow, xml
 from irlcrawl.export.media.content import Link
@@ -100,6 +101,72 @@ def test_a_page_that_is_not_deep_is_read_whole(bit: str) -> None:
     page = bit.encode() * (shallow.SHALLOW_BYTES // len(bit) + shallow.DEPTH_MAX) + b"<a href=/last>z</a>"
     assert shallow.shallow(page) == page
     assert [link.href for link in html.links(page, "utf-8")[1] if link.href][-1] == "/last"
+
+
+BOLD = b"<p>" + b"".join(b"<b id=%d>" % number for number in range(1000))
+ENDS = b"</b>" * 1000
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        b"", b"<table><td>" + ENDS + b"</table>", b"<object>" + ENDS + b"</object>", b"<select>" + ENDS + b"</select>",
+        b"<select><xmp>" + ENDS + b"</xmp></select>", b"<svg><![CDATA[" + ENDS + b"]]></svg>",
+        b"<!--" + ENDS + b"--><!-->", b"<iframe>" + ENDS + b"</iframe>", b"<a ''' >",
+        b"<script><!--<script></script>" + ENDS + b"</script>--></script>",
+    ],
+)  # fmt: skip
+def test_a_page_of_23_kb_took_an_export_a_gigabyte(behind: bytes) -> None:
+    """Each paragraph opens each `<b>` anew; what hides their end tags from a parser ends none of them."""
+    page = b"<head>" + BOLD + behind + b"<p>x" * 2000 + b"<a href=/last>z</a>"
+    kept = shallow.shallow(page)
+    assert kept.startswith(b"<head>" + BOLD + behind) and kept.count(b"<p>x") * 1000 <= shallow.CLONES_MAX
+    assert html.read(page, "utf-8").links == 1, "links are counted without a parser"
+
+
+@pytest.mark.parametrize(
+    "bit",
+    [
+        b'<code class="x">y</code><p>', b'<code class="x"><span class="p">y</span></code><p>',
+        b"<font color=red><b>x</b></font><td>",
+    ],
+)  # fmt: skip
+def test_formatting_that_ends_is_read_whole(bit: bytes) -> None:
+    for count in (3000, 30_000):
+        assert shallow.shallow(bit * count) == bit * count
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<p " + b"".join(b"x%d " % number for number in range(200_000)) + b">",
+        b"".join(b"<p x%d>" % number for number in range(200_000)),
+        b"".join(b"</x%d>" % number for number in range(200_000)),
+        b"<select>" + b"<option>" * 200_000,
+        b"".join(b"<body a%d>" % number for number in range(200_000)),
+        b"<span>" * 4800 + b"</x>" * 500_000,
+        b"<a '>" + b"<div>" * 100_000 + b"'>",
+        b"<!-->" + b"<div>" * 100_000,
+        b"<svg><b></b>" + b"<g/>" * 100_000,
+        b"<svg><style>" + b"<g>" * 100_000 + b"</style>",
+        (b"<div>" * 4000 + b"<object>" + b"</div>" * 4000) * 100,
+    ],
+)  # fmt: skip
+def test_tags_that_a_parser_compares_with_all_before_took_an_export_minutes(page: bytes) -> None:
+    assert len(shallow.shallow(page)) < len(page)
+
+
+def test_a_page_for_which_there_is_no_memory_ended_an_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = lexbor.LexborHTMLParser
+
+    def full(markup: bytes) -> lexbor.LexborHTMLParser:
+        if markup:
+            raise lexbor.SelectolaxError("Can't parse HTML.")
+        return parser(markup)
+
+    monkeypatch.setattr(lexbor, "LexborHTMLParser", full)
+    found = html.read(b"<title>x</title><a href=/x>", "utf-8")
+    assert (found.title, found.links) == ("", 1) and list(html.links(b"<a href=/x>", "utf-8")[1]) == []
 
 
 @pytest.mark.parametrize("bit", ["<b", "<b '", "<!--", "<script", "<script '", "</b"])
