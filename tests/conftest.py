@@ -48,3 +48,9 @@ def _commands_allowed_in_tests(tmp_path_factory: pytest.TempPathFactory) -> Iter
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """For `-n auto`: one process more than there are cores, for some tests wait for a real crawl."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes that are no text by their argument. A gzip holds the second it was made in: the two processes of a
+    run, each of which makes its own, then knew tests of different names, and ran none."""
+    return argname if isinstance(val, bytes) and any(byte < 32 for byte in val) and not val.isspace() else None
