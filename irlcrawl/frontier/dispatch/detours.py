@@ -89,7 +89,7 @@ class DetourRequests:
         self._politeness, self._leases, self._clock = politeness, leases, clock
         self._host_of, self._blocked, self._paused = host_of, blocked, paused
         self._open: dict[Token, _Open] = {}
-        self._lines: OrderedDict[int, _Line] = OrderedDict()  # by host clock, or by site; the last ones
+        self._lines: OrderedDict[tuple[bool, int], _Line] = OrderedDict()  # by site (True) or host clock; the last ones
         self._asked: OrderedDict[int, float] = OrderedDict()
 
     def wanted(self, worker: RemoteWorker, visit: LeasedVisit | None, message: Message) -> None:
@@ -126,8 +126,8 @@ class DetourRequests:
             return None
         foreign = host.site not in (0, parent.site)
         key, share = (host.site, LINE_SHARE_FOREIGN) if foreign else (host.clock_host, LINE_SHARE)
-        line = self._lines.setdefault(key, _Line(share))
-        self._lines.move_to_end(key)
+        line = self._lines.setdefault((foreign, key), _Line(share))  # `a.example` may be a site and a host of it
+        self._lines.move_to_end((foreign, key))
         if len(self._lines) > ASKED_MAX:
             self._lines.popitem(last=False)
         return line

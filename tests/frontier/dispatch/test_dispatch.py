@@ -429,6 +429,20 @@ def test_hosts_of_a_site_that_share_a_robots_txt_take_turns_with_its_pages(make:
     assert web.log[-1][0] - START < 120
 
 
+def test_hosts_of_a_site_stood_in_one_line_with_strangers_to_it(make: Make) -> None:
+    """Where a host is called as its site: strangers, who may take a tenth of its time, took half, or its own hosts came
+    behind all of them."""
+    web = Web(star("good.test", 60))
+    own, strangers = [f"u{number}.good.test" for number in range(10)], [f"e{number}.test" for number in range(30)]
+    for host in own + strangers:
+        web.page(f"http://{host}/")
+        web.answers[f"http://{host}/robots.txt"] = Answer(302, {"location": f"http://good.test/robots.txt?{host}"})
+    crawl = make(web, *(f"http://{host}/" for host in ["good.test", *strangers, *own]))
+    assert crawl.run(hours=2) == ExitCode.DONE
+    ends = {url: at - START for at, url in web.log}
+    assert max(ends[f"http://{host}/"] for host in own) < 60 < max(ends[f"http://{host}/"] for host in strangers)
+
+
 # -- hosts that are blocked --------------------------------------------------------------------------------------------
 
 
