@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import _jobs, crash, outage
+from tools.docsweb import serve
 from tools.docsweb.sets import DocswebError, cache_dir, chosen, unpacked
 
 
@@ -17,6 +18,7 @@ def test_real_kills_lose_nothing_and_repeat_little(tmp_path: Path, capsys: pytes
     """I2, I3, I5 from outside."""
     try:
         _, missing = unpacked(chosen("gtk"), cache_dir())
+        serve.program("nginx")
     except DocswebError as error:
         pytest.skip(str(error))
     if missing:
