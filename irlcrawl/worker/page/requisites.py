@@ -91,12 +91,15 @@ def of_page(
     markup = markup[:MARKUP_BYTES_MAX]
     base: str | None = None
     found: dict[str, None] = {}
-    for count, tag in enumerate(_tags(markup)):
-        if tag is None or count % STEP_MATCHES == STEP_MATCHES - 1:
-            yield
+    count = 0
+    for tag in _tags(markup):
         if tag is None:
+            yield
             continue
-        if count >= tags_max or len(found) > REFERENCES_MAX:
+        count += 1
+        if count % STEP_MATCHES == 0:
+            yield
+        if count > tags_max or len(found) > REFERENCES_MAX:
             partly = True
             break
         name, attributes, css = tag
