@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from irlcrawl.base.url import host_of
 from irlcrawl.config.hours import Hours
 from irlcrawl.config.keys import Config
+from irlcrawl.config.overrides import Overrides
 from irlcrawl.crawl import status
 from irlcrawl.crawl.pace import PACE
 from irlcrawl.terminal import words
@@ -342,9 +344,12 @@ def _gap_key(seen: _Seen, why: str, each: float) -> str:
 
 
 def _own_gaps(seen: _Seen) -> list[str]:
-    """Sections with a longer gap than the general one."""
-    gap_s = seen.config.politeness.gap_host_seconds
-    return [name for name, site in seen.config.site.items() if (site.gap_host_seconds or 0.0) > gap_s]
+    """Sections with a longer gap than the general one, of hosts that have many URLs in memory."""
+    overrides, gap_s = Overrides(seen.config.site), seen.config.politeness.gap_host_seconds
+    origins = (seen.record["per_host_queue_size"] or {}).get("largest", {})
+    hosts = [host_of(f"{origin}/".encode()) for origin in origins]
+    slower = [host for host in hosts if (overrides.gap_host(host) or 0.0) > gap_s]
+    return [name for name in dict.fromkeys(overrides.setter(host, "gap_host_seconds") for host in slower) if name]
 
 
 def _nothing_left(seen: _Seen) -> Finding | None:

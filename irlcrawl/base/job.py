@@ -141,8 +141,8 @@ class JobDir:
             )
 
     def lost_config(self) -> bool:
-        """Whether a crawl was started here whose configuration is gone."""
-        return not self.exists() and self.has_catalogue()
+        """Whether a crawl was started here whose configuration is gone. Looked for last: a start writes it first."""
+        return not self.exists() and self.has_catalogue() and not self.exists()
 
     def check_usable(self, repairing: bool = False) -> None:
         """Raise JobError when a crawl can be neither created nor resumed here; touches nothing."""

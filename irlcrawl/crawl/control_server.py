@@ -48,7 +48,7 @@ class ControlServer:
                 listener.bind(address)
             self._path.chmod(0o600)
             listener.setblocking(False)
-            self._server = await asyncio.start_unix_server(self._talk, sock=listener, limit=REQUEST_BYTES_MAX)
+            self._server = await asyncio.start_unix_server(self._take, sock=listener, limit=REQUEST_BYTES_MAX)
         except BaseException:
             listener.close()
             raise
@@ -65,10 +65,13 @@ class ControlServer:
             talk.cancel()
         await asyncio.gather(*talks, return_exceptions=True)
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        assert talk is not None
+    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A connection. Of a coroutine that is cancelled asyncio would print a traceback (Python before 3.12)."""
+        talk = asyncio.get_running_loop().create_task(self._talk(reader, writer))
         self._talks.add(talk)
+        talk.add_done_callback(self._talks.discard)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             by = _peer(writer)
             while line := await reader.readline():
@@ -77,7 +80,6 @@ class ControlServer:
         except (ConnectionError, ValueError):  # the asker went away, or sent a line over the bound: nobody to tell
             log.debug("control connection ended early", exc_info=True)
         finally:
-            self._talks.discard(talk)
             writer.close()
 
     def _answer(self, line: bytes, by: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Gauges:
     def count_state(self, state: CrawlState, rules_bytes: int) -> None:
         """Counts the values of the state, between turns. rules_bytes: of robots rules that turns keep in memory."""
         self._done = state.ledger.done
-        self.recent.fetched(self._clock.now(), state.ledger.fetched)
+        self.recent.fetched(self._clock.now(), state.ledger.visits)
         self._state_held = _held(state, rules_bytes)
         self._of_state = _totals(state)
         self.unchecked = state.seen.pending_rows

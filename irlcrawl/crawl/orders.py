@@ -100,6 +100,11 @@ def _no_page(entry: LogEntry) -> str:
     """Why a URL whose first response was this one is no page."""
     if entry.reason == "ok":
         return "it was fetched while revisit.enabled was false; --earlier makes such URLs pages"
+    if entry.reason == "taken_down":
+        return "what was stored of it was taken down"
+    if entry.reason == "redirect":
+        target = entry.notes.get("redirect", "that one")
+        return f"it leads to another URL ({entry.status}): {target} may be one that is"
     return f"it ended as {entry.reason.replace('_', ' ')} ({entry.status}); irlcrawl retry asks for such URLs again"
 
 

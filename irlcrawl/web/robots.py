@@ -47,12 +47,13 @@ _OCTETS = {
 }
 """Escapes as they are compared."""
 _RECORD = re.compile(
-    rb"^[ \t\v\f]*+(user[ -]?agent|allow|dis?sallow|diss?alow|diasllow|disallaw|crawl[ -]delay"
+    rb"^[ \t\v\f]*+((?:user[ -]?agent|allow|dis?sallow|diss?alow|diasllow|disallaw)[\w-]*+|crawl[ -]delay"
     rb"|content-usage|content-signal|irlcrawl-tdm)"
-    rb"(?:[ \t]*+:|[ \t])([^\n#]*+)",
+    rb"(?:[ \t]*+:([^\n#]*+)|[ \t]++([^\s#:]++)[ \t]*+(?=[\n#]|\Z))",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line that means something here; all others may stand anywhere and change nothing (RFC 9309 2.2.4)."""
+"""A line that means something here; all others may stand anywhere and change nothing (RFC 9309 2.2.4). As Google's
+parser, also names that begin so (`Disallowed`), and lines of two words without a colon."""
 _AGENT_TOKEN = re.compile(rb"\*?([A-Za-z_-]+)|\*")
 
 
@@ -235,7 +236,7 @@ def _group_for(text: bytes, token: bytes) -> _Group:
     for_us = for_all = in_agents = False
     groups: list[_Group] = []  # of the agents so far
     for record in _RECORD.finditer(text.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n")):
-        kind, value = record[1][:2].lower(), record[2].strip()
+        kind, value = record[1][:2].lower(), record[record.lastindex or 2].strip()
         if kind == b"us":
             if not in_agents:
                 for_us = for_all = False

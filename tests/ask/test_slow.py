@@ -273,7 +273,9 @@ def test_a_gap_that_hosts_share_by_their_unit_is_that_of_hosts(unit: str) -> Non
 
 
 def test_the_gap_of_a_section_is_named_before_the_general_one() -> None:
-    config = Config(site={"s.test": Site(gap_host_seconds=8.0), "fast.test": Site(gap_host_seconds=0.1)})
+    """But only where hosts of it are in memory: it named sections that had nothing to do with the crawl."""
+    sections = {name: Site(gap_host_seconds=8.0) for name in ("s.test", "elsewhere.test")}
+    config = Config(site={"fast.test": Site(gap_host_seconds=0.1), **sections})
     answer = kept_by({"host gap": 4}, config, hosts=4.0, requests_per_s=0.5)
     assert answer["key"] == 'site."s.test".gap_host_seconds (set for s.test), or politeness.gap_host_seconds'
 
@@ -329,7 +331,11 @@ def test_the_verb_tells_of_a_crawl_that_does_not_run(
 
 def kept_by(delayed: dict[str, int], config: Config | None = None, **figures: float) -> slow.Answer:
     pace = {**dict.fromkeys(PACE, 0.0), "seconds": 60.0, "places": 256.0, "hosts": 1.3, **figures}
-    record = {"state": "running", "source": "live", "pace": pace, "delayed_hosts": delayed, "queued_urls": 9}
+    sizes = {"mean": 1.0, "max": 2, "largest": {"https://www.s.test:443": 2, "http://fast.test:80": 1}}
+    record = {
+        "state": "running", "source": "live", "pace": pace, "delayed_hosts": delayed, "queued_urls": 9,
+        "per_host_queue_size": sizes,
+    }  # fmt: skip
     return diagnose(complete(record), config or Config(), 2)
 
 

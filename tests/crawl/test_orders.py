@@ -105,6 +105,23 @@ def test_an_order_for_what_is_no_page_said_that_visits_were_ordered(
     assert code == ExitCode.CONFIG and "is not visited again: it ended as http error (404)" in err
 
 
+def test_an_order_for_a_redirect_advised_what_retry_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    web = changing()
+    usual = web.moods["a.test"]
+    moved = Answer(302, {"location": f"{SITE}5"})
+    web.moods["a.test"] = lambda url, now: moved if url.endswith("/3") else usual(url, now)
+    crawl = crawl_of(tmp_path, web, monkeypatch, pages=9)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    crawl.job().config_file.write_text(to_toml(crawl.config))
+    code, _, err = run("revisit", crawl.path, f"{SITE}3")
+    assert code == ExitCode.CONFIG and f"it leads to another URL (302): {SITE}5 may be one that is" in err
+    assert run("takedown", crawl.path, f"{SITE}3", "--reason", "asked")[0] == ExitCode.DONE
+    code, _, err = run("revisit", crawl.path, f"{SITE}3")
+    assert code == ExitCode.CONFIG and "what was stored of it was taken down" in err and "retry" not in err
+
+
 def test_an_order_for_a_page_of_before_revisits_said_that_visits_were_ordered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

@@ -98,6 +98,17 @@ def test_a_crawl_visits_what_changes_until_a_limit_ends_it(tmp_path: Path, monke
     assert told["place"] in ("visited", "ready") and told["visits"] == asked[f"{SITE}0"]
 
 
+def test_the_rate_of_a_crawl_that_visits_pages_again_grew_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages a second over the last minute was all visits there ever were, less the URLs that are done, by 60."""
+    crawl = crawl_of(tmp_path, changing(), monkeypatch)
+    assert crawl.run(hours=24) == ExitCode.SIZE_LIMIT
+    record = read_status(crawl.job())
+    rate = record["fetched"] / record["elapsed_s"]
+    assert record["pages_per_s_over"]["1 min"] == pytest.approx(rate, rel=0.5)
+
+
 def test_a_site_is_visited_within_its_own_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crawl = crawl_of(tmp_path, changing(), monkeypatch, 30)
     crawl.config.site["a.test"] = Site(revisit_every_min_seconds=600.0)

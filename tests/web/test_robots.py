@@ -134,6 +134,9 @@ def test_matching(lines: list[str], path: bytes, want: bool) -> None:
         (b"\x00\x01\xff\xfe", True),
         (b"User-agent:FooBot\nDisallow:/x", False),
         (b"user agent FooBot\ndissallow /x", False),
+        (b"User-agents: *\nDisallowed: /x", False),
+        (b"User-agent: other\nDisallow foo bar\nUser-agent: FooBot\nDisallow: /x", False),
+        (b"User-agent: FooBot\nUser-agent: other\nDisallow /x # all of it\nDisallow /x y z", False),
         (b"User-agent: *\xa0\nDisallow: /x", False),
     ],
 )
