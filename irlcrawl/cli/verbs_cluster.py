@@ -118,6 +118,8 @@ def cluster(args: argparse.Namespace) -> int:
     from irlcrawl.cluster import access, on_ray
 
     job = JobDir(args.job)
+    if args.action == "status":
+        job.require()
     typed = load(None, args.set).cluster.ray if args.ray is None else args.ray
     config = load(None, args.set, base=load_stored(job.config_file) if job.exists() else None)
     if config.cluster.ray and not typed:
@@ -125,7 +127,8 @@ def cluster(args: argparse.Namespace) -> int:
     config.cluster.ray = typed or config.cluster.ray
     absolute(config)
     if not config.cluster.ray:
-        raise ConfigError("no Ray cluster is named: --ray HOST:PORT, or the key cluster.ray")
+        others = f"; machines of worker-node: {command('status', args.job)}" if args.action == "status" else ""
+        raise ConfigError(f"no Ray cluster is named: --ray HOST:PORT, or the key cluster.ray{others}")
     if args.action == "add" and not args.names:
         raise ConfigError("add: which machine? NAME of its resource disk:NAME")
     if args.action == "check":

@@ -45,14 +45,14 @@ def crawl(args: argparse.Namespace, apply_options: Callable[[Config, argparse.Na
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # asked too early how far it is, a crawl does not answer
     job = JobDir(args.job)
     job.check_configured()
-    if not args.seeds and not args.urls and args.ranks is None:
-        _check_exists(job)
+    if not args.seeds and not args.urls and args.ranks is None and args.top is None:
+        _check_exists(job, args)
     config, changed = _configuration(job, args, apply_options)
     if (paused := config.crawl.pause) and args.going_on:
         config.crawl.pause = False
     seeds = read_seeds(args)
     if not seeds:
-        _check_exists(job)
+        _check_exists(job, args)
     job.check_usable()
     _check_open_files()
     if args.dry_run:
@@ -113,9 +113,15 @@ def _check_open_files() -> None:
         )
 
 
-def _check_exists(job: JobDir) -> None:
+def _check_exists(job: JobDir, args: argparse.Namespace) -> None:
     if not job.exists():
-        raise ConfigError(f"{job.path}: no crawl here to go on with, and no seeds (URL or --seeds FILE) to start one")
+        raise ConfigError(f"{job.path}: no crawl here to go on with, and no seeds ({_wanted(args)}) to start one")
+
+
+def _wanted(args: argparse.Namespace) -> str:
+    """Where seeds might have been."""
+    files = getattr(args, "seeds", None)
+    return f"none in {', '.join(files)}" if files else "URL or --seeds FILE"
 
 
 def _configuration(
@@ -201,7 +207,7 @@ def read_seeds(args: argparse.Namespace) -> list[bytes]:
         seeds = lists.read_seeds(args.seeds, args.urls, bar=bar)
         return seeds if args.ranks is None else seeds + lists.read_ranks(args.ranks, args.top)
     except lists.SeedsError as error:
-        raise ConfigError(f"malformed seeds; nothing was started\n{error}") from error
+        raise ConfigError(f"seeds are malformed, or cannot be read; nothing was done\n{error}") from error
     finally:
         if bar is not None:
             bar.close()

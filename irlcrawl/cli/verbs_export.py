@@ -84,6 +84,9 @@ def _load(args: argparse.Namespace) -> None:
         needed("pcre2", "reading HTML")
     if args.format == "parquet":
         needed("pyarrow.parquet", "--format parquet")
+    for option in ("text", "language"):
+        if getattr(args, option):
+            needed("resiliparse.extract.html2text", f"--{option}")
 
 
 def _left(args: argparse.Namespace) -> str:

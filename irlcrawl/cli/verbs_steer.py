@@ -65,7 +65,10 @@ def seeds(args: argparse.Namespace, read: Callable[[argparse.Namespace], list[by
     job.check_usable()
     urls = read(args)
     if not urls:
-        raise ConfigError("no seeds: URL, --seeds FILE, or --ranks FILE with --top N")
+        of_files = (
+            f"none in {', '.join(args.seeds)}" if args.seeds else "URL, --seeds FILE, or --ranks FILE with --top N"
+        )
+        raise ConfigError(f"no seeds: {of_files}")
     running = hand_in_seeds(job, urls)
     tell_handed_in(args.job, len(urls), running)
     return ExitCode.DONE

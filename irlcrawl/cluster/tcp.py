@@ -190,7 +190,7 @@ class TcpCarrier:
                     reader, writer = await asyncio.open_connection(*place, ssl=tls, limit=READ_BYTES)
                     known = await _prove(reader, writer, secret, session, begins)
             except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:  # ssl.SSLError is an OSError
-                _log.info("no connection to %s:%d: %s", *place, error or type(error).__name__)
+                _log.info("no connection to %s:%d, trying on: %s", *place, error or type(error).__name__)
             else:
                 if not known:
                     self.refused = "the frontier is another process now"

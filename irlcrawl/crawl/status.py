@@ -293,12 +293,13 @@ VIEW = View(headline, lambda record: lines(complete(record)))
 
 
 def _state(values: Mapping[str, Any]) -> str:
-    text = str(values["state"])
+    text, more = str(values["state"]), ""
     if text == "killed":
-        text = "killed; the same command goes on"
+        more = "; the same command goes on"
     elif text == ENDED[ExitCode.DONE] and no_page_had(values):
         text = ENDED[ExitCode.NOTHING_HAD]
-    return text + (f", after {words.duration(values['elapsed_s'])}" if values["elapsed_s"] is not None else "")
+    after = f", after {words.duration(values['elapsed_s'])}" if values["elapsed_s"] is not None else ""
+    return text + after + more
 
 
 def _paused(values: Mapping[str, Any]) -> str:

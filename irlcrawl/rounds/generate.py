@@ -32,6 +32,7 @@ from irlcrawl.config.keys import Config
 from irlcrawl.config.toml import to_dict
 from irlcrawl.crawl import lists
 from irlcrawl.crawl.loop import CrawlLoop
+from irlcrawl.crawl.status import ENDED
 from irlcrawl.frontier.dispatch.visits import Host
 from irlcrawl.frontier.state.crawl_state import CrawlState
 from irlcrawl.frontier.state.hosts import HostRecord, state_batch
@@ -78,6 +79,7 @@ async def generate(state: CrawlState, config: Config, clock: Clock, wish: Wish, 
     `state` is open, and its JOB locked. JobError, OSError, Damaged."""
     _finish(state, directory)
     _check_free(state, directory)
+    ended = state.catalog.get("status", {}).get("state")
     loop = CrawlLoop(state, config, clock)
     await loop.open(None, list(state.streams))
     loop.bring_all()
@@ -90,7 +92,9 @@ async def generate(state: CrawlState, config: Config, clock: Clock, wish: Wish, 
     made = _lend(state, loop, _spread(picks, wish.lists), clock.now() + wish.seconds, directory) if picks else []
     loop.dispatcher.lend(lists.sites(state))
     loop.dispatcher.runs.committed(state.runs.segments())
-    loop.stop(ExitCode.INTERRUPTED)
+    # A crawl that is done, and has nothing to lend, is done.
+    as_before = next((code for code, word in ENDED.items() if word == ended and not made), ExitCode.INTERRUPTED)
+    loop.stop(as_before)
     await loop.run()
     return made
 

@@ -247,6 +247,8 @@ def test_sigterm_before_the_crawl_listens_is_a_clean_stop(
         (["--seeds", "bad-seeds", "--user-agent", AGENT], 4, "bad-seeds:2: "),
         (["--ranks", "bad-seeds", "--top", "5", "--user-agent", AGENT], 4, "bad-seeds:1: "),
         (["--ranks", "bad-seeds", "--user-agent", AGENT], 4, "--ranks FILE and --top N go together"),
+        (["--top", "3", "--user-agent", AGENT], 4, "--ranks FILE and --top N go together"),
+        (["--seeds", "empty", "--user-agent", AGENT], 4, "no seeds (none in empty)"),
         (["--ranks", "bad-seeds", "--top", "0", "--user-agent", AGENT], 4, "--top 0: takes a whole number"),
         (["--seeds", "none", "--user-agent", AGENT], 4, "none: No such file"),
         (["a.example", "--user-agent", AGENT, "-s", "limits.page=3"], 4, "did you mean limits.pages?"),
@@ -263,6 +265,7 @@ def test_what_is_refused_touches_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad-seeds").write_text("a.example\nftp://b.example\n")
+    Path("empty").touch()
     Path("bad.toml").write_text('[scope]\nknd = "host"\n')
     before = tree(tmp_path)
     for place in ("job", "deep/job"):

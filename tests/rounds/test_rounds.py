@@ -72,6 +72,11 @@ def test_rounds_fetch_what_a_crawl_does_each_page_once(crawl: Rounds) -> None:
     assert crawl.web.pages_asked == dict.fromkeys(crawl.web.answers, 1)
 
 
+def test_a_crawl_that_is_done_was_interrupted_by_a_wish_for_lists(crawl: Rounds) -> None:
+    assert crawl.run() == ExitCode.DONE and crawl.generate() == []
+    assert status.read_status(crawl.job())["state"] == "done"
+
+
 def test_fetch_and_update_show_how_far_they_are(crawl: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch of a long list said nothing for hours. What is copied from another disk shows; what is linked is not."""
     crawl.seed()

@@ -85,7 +85,7 @@ def repaired(header: bytes) -> tuple[bytes, list[str]] | None:
     if not faults:
         return None
     kept += [b"content-length: " + said for said in lengths[:1]]
-    kept += [b"transfer-encoding: " + (b", ".join(named) or b"identity")] if coded else []
+    kept += [b"transfer-encoding: " + (b",".join(named) or b"identity")] if coded else []
     one = b"1" if major == b"1" and minor not in (None, b"0") else b"0"
     return b"\r\n".join([b"HTTP/1." + one + b" " + code + b" ", *kept, b"", b""]), list(faults)
 
