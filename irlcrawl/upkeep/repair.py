@@ -156,6 +156,7 @@ class _Repair:
                 yield from self._visited(state)
                 yield from self._waiting(state)
                 yield from self._lost()
+                self._tell_done(state)
         finally:
             state.close()
         for pattern in (f"{OWN_LOG}*", STEERING_LOG, UNDELIVERED):
@@ -226,14 +227,29 @@ class _Repair:
         sink.flush()
         read = sink.lines
         self._make_lines(sink)
+        sink.flush()
+        made = sink.lines - read
         for entry, text, last in doubtful:
             if self._believable(entry):
                 again = "visit" in entry.notes
                 sink.add(entry.url, entry.outcome, entry.reason, text, opens=is_seed(entry), last=last, again=again)
         sink.flush()
         state.counters.update(sink.counters())
-        yield f"the crawl log: {words.plural(read, 'line')} read, {words.count(sink.lines - read)} made anew"
+        kept = words.plural(sink.lines - made, "line")
+        yield f"the crawl log: {kept} kept, {words.count(made)} made anew from the archives"
         yield f"seen and the ledger: {words.plural(state.ledger.done, 'URL is', 'URLs are')} done"
+
+    def _tell_done(self, state: CrawlState) -> None:
+        """In the status record: of outcomes that are lost, the URLs wait, or are unknown."""
+        ledger, counters = state.ledger, state.counters
+        by_reason = {name: dict(counters.get(name, {})) for name in ("fetched_by_reason", "failed_by_reason")}
+        done = {
+            "fetched": ledger.visits, "failed": ledger.failed, "excluded": sum(ledger.excluded.values()),
+            "excluded_by_reason": dict(ledger.excluded), "discovered_urls": ledger.discovered, **by_reason,
+        }  # fmt: skip
+        if (status := self.entries.get("status")) is not None:
+            with Commit(state) as (_, edits):
+                edits.set("status", {**status, **done})
 
     def _believable(self, entry: LogEntry) -> bool:
         """Whether a line that may be garbled says what the archives here do not know better."""

@@ -18,11 +18,12 @@ from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import REPAIRED, SEEDS_STREAM, harvest_name
 from irlcrawl.cli import main
 from irlcrawl.crawl.returns import Selection
+from irlcrawl.crawl.status import read_status
 from irlcrawl.frontier.state import formats
 from irlcrawl.upkeep import snapshot as shots
 from irlcrawl.worker.archive.reader import records
 from tests.crawl.test_returns import failing, put_back
-from tests.crawl.virtual_crawl import Crawl, Killed, Web, star
+from tests.crawl.virtual_crawl import Answer, Crawl, Killed, Web, star
 from tests.upkeep import three_sites
 from tests.upkeep.conftest import Copy, rolling, save_config
 from tests.upkeep.test_fsck import flip
@@ -82,6 +83,25 @@ def test_what_was_put_back_waits_or_is_done_after_a_repair_too(
     waited = {"http://down.test/1", "http://down.test/2"}
     assert asked == dict.fromkeys(waited if damage != "log_gone" else (), 1)  # nothing else tells of it
     assert main.main(["fsck", str(job.path), "--quiet"]) == ExitCode.DONE
+
+
+@pytest.mark.parametrize("damage", ["first_line", "log_gone"])
+def test_a_repair_said_that_it_read_no_line_and_status_that_lost_outcomes_were_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    """The same words stood for a log of which all was kept and for one that was gone."""
+    web = Web(star("b.test", 5))
+    web.answers["http://b.test/robots.txt"] = Answer(200, {}, b"User-agent: *\nDisallow: /3")
+    crawl = Crawl(tmp_path / "job", web, ["http://b.test/"], monkeypatch)
+    assert crawl.run() == ExitCode.DONE
+    job = save_config(crawl)
+    assert read_status(job)["excluded"] == 1
+    globals()[damage](job)
+    main.main(["fsck", str(job.path), "--repair", "--quiet"])
+    (kept,) = re.findall(r"the crawl log: (\d+) lines? kept", capsys.readouterr().out)
+    main.main(["urls", str(job.path), "--status", "excluded"])
+    excluded = len(capsys.readouterr().out.splitlines())
+    assert excluded == int(kept) == read_status(job)["excluded"] == (damage == "first_line")
 
 
 def flip_section(job: JobDir, named: str) -> None:
