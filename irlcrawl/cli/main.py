@@ -52,6 +52,10 @@ class Verb(NamedTuple):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
+        # As argparse says of `--page-sitemaps=false`, which is refused all the same.
+        message = message.replace(
+            ": ignored explicit argument ", ": takes no value; write one of its names alone, not ="
+        )
         self.exit(ExitCode.CONFIG, f"{self.prog}: {message}{self._meant(message)}\n")
 
     def _meant(self, message: str) -> str:

@@ -102,6 +102,9 @@ def _disk(directory: Path, config: Config) -> Iterator[Check]:
     few = f"a crawl begins with {words.size(least)} (frontier.disk_reserve_bytes), and archives grow: about 10 GB for "
     good = free >= max(FREE_BYTES_GOOD, least)
     yield Check("disk", f"{words.size(free)} free in {directory}", "" if good else few + "500,000 pages")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        yield Check("disk", f"{directory} cannot be written", "name a directory that this user may write to")
+        return
     if free < 4 * PROBE_BYTES:
         return
     try:

@@ -257,6 +257,7 @@ def test_sigterm_before_the_crawl_listens_is_a_clean_stop(
         (["a.example", "--user-agent", AGENT, "--limits-pages", "many"], 4, 'limits.pages = "many"'),
         (["a.example", "--user-agent", AGENT, "--limit-pages", "3"], 4, "--limit-pages"),
         (["a.example", "--user-agent", AGENT, "--tls"], 4, "--tls"),
+        (["a.example", "--user-agent", AGENT, "--page-sitemaps=false"], 4, "--no-page-sitemaps: takes no value"),
         ([], 4, "no crawl here"),  # what a mistyped JOB of `resume` needs to hear
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import socket
@@ -122,6 +123,15 @@ def test_a_proxy_is_asked_and_needs_no_resolver_of_ours(config: Config, tmp_path
         config.network.proxy = f"http://127.0.0.1:{server.port}"
         checks = [check for check in doctor.examine(tmp_path, config, (), 512) if check.name in ("proxy", "DNS")]
     assert [(check.name, bool(check.advice)) for check in checks] == [("DNS", False), ("proxy", False)], "b.test"
+
+
+def test_a_small_disk_that_is_read_only_was_said_to_be_small(
+    config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 60_000_000}))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    told = [check.told for check in doctor.examine(tmp_path, config, (), 64) if check.name == "disk"]
+    assert told[-1] == f"{tmp_path} cannot be written"
 
 
 def test_the_disk_is_left_as_it_was(tmp_path: Path) -> None:
