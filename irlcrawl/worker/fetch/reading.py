@@ -13,6 +13,7 @@ import os
 BYTES = 1 << 16
 """A longer URL is not noted; of a shorter one only the pages of memory that it needs are taken."""
 _LENGTH = 4
+_NOTHING = bytes(_LENGTH)
 
 
 class Reading:
@@ -60,7 +61,7 @@ class Reading:
 
     def end(self) -> None:
         if not self._stays:
-            self._memory[:_LENGTH] = bytes(_LENGTH)
+            self._memory[:_LENGTH] = _NOTHING
 
     def broke(self, url: bytes) -> None:
         """Its reading ends this worker, which may read others before it is gone."""

@@ -25,11 +25,12 @@ BODY_BYTES_MAX = 1 << 20
 TITLE_WITHIN = 16 << 10
 """Bytes in which a page's title is looked for."""
 
-_TEXTS = re.compile(rb">[^<]{20,}+(?:</s(?:cript|tyle))?+")
+_TEXTS = re.compile(rb">[^<]{20,}+(?:<(?=/s(?:cript|tyle)))?+")
 """In bytes: one search for a single byte a tag. That byte counts as well, without a group that would leave it out. A
 script that has a `<` gives texts that nobody reads: a miss at worst."""
-_UNREAD = (b"</script", b"</style")
-"""How what is no text ends. It is found and left out: a search that refused it would begin again at each `>` in it."""
+_UNREAD = ord("<")
+"""The last byte of what is no text. It is found and left out: a search that refused it would begin again at each `>` in
+it."""
 
 
 def fingerprint(body: bytes, html: bool = True, texts: list[bytes] | None = None) -> int:
@@ -48,7 +49,7 @@ def fingerprint(body: bytes, html: bool = True, texts: list[bytes] | None = None
 def texts_of(body: bytes) -> list[bytes]:
     """The distinct long texts of a page in order, each with the byte before it."""
     found = dict.fromkeys(_TEXTS.findall(body, 0, BODY_BYTES_MAX))
-    return [text for text in found if not text.endswith(_UNREAD)]
+    return [text for text in found if text[-1] != _UNREAD]
 
 
 def _title(body: bytes) -> bytes:

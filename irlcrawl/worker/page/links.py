@@ -327,9 +327,12 @@ def followed_rels(rel: str) -> bool:
 
 def _sources(rel: str, nofollow: bool) -> list[Source]:
     """Which links a `<link>` with that rel is, each once; with `nofollow` none if it says nofollow."""
-    rels = rel.lower().split()
-    if "stylesheet" in rels or (nofollow and "nofollow" in _rels(rel)):
+    rel = rel.lower()
+    rels = rel.split()
+    if "stylesheet" in rels or (nofollow and "nofollow" in rel and "nofollow" in _rels(rel)):
         return []
+    if len(rels) < 2:  # as most are
+        return [_LINK_RELS[rel]] if rels and (rel := rels[0]) in _LINK_RELS else []
     return list(dict.fromkeys(_LINK_RELS[rel] for rel in rels if rel in _LINK_RELS))
 
 
