@@ -7,34 +7,33 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urljoin
 
 from irlcrawl.base.steps import at_once
 from irlcrawl.export.media.content import Content, Link, collapsed
-from irlcrawl.worker.page import charset
-from irlcrawl.worker.page.sitemaps import without
+from irlcrawl.worker.page import charset, sitemaps
 
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_OPAQUE = re.compile(r"<!--.*?(?:-->|\Z)|<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
+_IN_TAG = rf"(?:\s{sitemaps.IN_TAG.decode()})?"
 _PREFIX = r"((?:(?!image:|video:|news:)[\w.-]{1,32}:)?)"
-_OF_FEEDS, _OF_SITEMAPS = (
-    re.compile(rf"<(/?){_PREFIX}({names})(?=[\s>])[^<>]*>") for names in ("item|entry", "url|sitemap")
-)
+_OF_FEEDS, _OF_SITEMAPS = (re.compile(rf"<(/?){_PREFIX}({names}){_IN_TAG}>") for names in ("item|entry", "url|sitemap"))
 _FEED = re.compile(r"<((?:[\w.-]{1,32}:)?)(rss|feed|RDF)[\s>]")
 _ASIDE = re.compile(
-    r"<!\[CDATA\["
-    r"|<(/?)((?:[\w.-]{1,32}:)?)(image|textInput|textinput|source|item|entry|channel)(?=[\s>])[^<>]*(?<!/)>"
+    rf"<(/?)((?:[\w.-]{{1,32}}:)?)(image|textInput|textinput|source|item|entry|channel){_IN_TAG}(?<!/)>"
 )
 """What has a title, a link or a URL of its own, in a channel or an entry."""
 _FEED_LANGUAGE = re.compile(r"<(?:feed|rss|rdf:RDF)\s[^<>]*?xml:lang=[\"']([^\"'<>]*)")
-_LINK = re.compile(r"<(?:[\w.-]{1,32}:)?link\s([^<>]*)>")
+_LINK = re.compile(rf"<(?:[\w.-]{{1,32}}:)?link({_IN_TAG})>")
+_FEED_BASE, _ENTRY_BASE = (re.compile(known.pattern.decode()) for known in (sitemaps.FEED_BASE, sitemaps.ENTRY_BASE))
 _ELEMENTS = {
-    name: re.compile(rf"<(((?:[\w.-]{{1,32}}:)?){name})(?:\s[^<>]*)?(?<!/)>")
+    name: re.compile(rf"<(((?:[\w.-]{{1,32}}:)?){name}){_IN_TAG}(?<!/)>")
     for name in ("title", "description", "subtitle", "language", "loc", "link")
 }
 _HREF, _REL = re.compile(r"""\bhref\s*=\s*["']([^"']*)"""), re.compile(r"""\brel\s*=\s*["']([^"']*)""")
 _TAG = re.compile(r"</?[A-Za-z!?][^<>]*>")
 _NO_CHARACTER = re.compile(r"&#(?:\d{9,}|[xX][0-9a-fA-F]{9,});?")
 _ESCAPED = re.compile(r"&(?:#x?[0-9a-fA-F]+|[A-Za-z]+);")
-_CDATA = re.compile(r"<!\[CDATA\[|\]\]>")
 
 
 def read(body: bytes, codec: str) -> Content:
@@ -42,7 +41,7 @@ def read(body: bytes, codec: str) -> Content:
     found = Content(links=sum(1 for _ in _links(markup)))
     if feed := _FEED.search(markup):
         first = next(_entries(markup), None)
-        channel = markup[: first[2]] if first is not None else markup
+        channel = markup[: first[3]] if first is not None else markup
         language, prefix = _FEED_LANGUAGE.search(channel), feed[1] if feed[2] == "feed" else ""
         found.title = _plain(_element(channel, "title", prefix))
         found.description = _plain(_element(channel, "description", prefix) or _element(channel, "subtitle", prefix))
@@ -51,7 +50,9 @@ def read(body: bytes, codec: str) -> Content:
 
 
 def links(body: bytes, codec: str) -> tuple[str, Iterator[Link]]:
-    return "", _links(_markup(body, codec))
+    markup = _markup(body, codec)
+    base = _FEED_BASE.search(markup, 0, sitemaps.LOOK_BYTES)
+    return _unescaped(base[1]) if base else "", _links(markup)
 
 
 def text(body: bytes, codec: str) -> str:
@@ -59,18 +60,20 @@ def text(body: bytes, codec: str) -> str:
 
 
 def _markup(body: bytes, codec: str) -> str:
-    markup = _COMMENT.sub("", charset.decode(body, codec))
+    """Without comments; what stands in CDATA is escaped."""
+    markup = _OPAQUE.sub(lambda found: html.escape(found[1] or "", quote=False), charset.decode(body, codec))
     if not _FEED.search(markup):
         return markup
-    return at_once(without(markup, _ASIDE.finditer(markup), ("item", "entry", "channel"), "]]>"))
+    return at_once(sitemaps.without(markup, _ASIDE.finditer(markup), ("item", "entry", "channel"), "]]>"))
 
 
-def _entries(markup: str) -> Iterator[tuple[str, str, int, int]]:
-    """(prefix, name, begin, end) of what stands in each item or entry of a feed, or URL of a sitemap."""
-    began: tuple[str, str, int] | None = None
+def _entries(markup: str) -> Iterator[tuple[str, str, int, int, int]]:
+    """(prefix, name, start of its tag, begin, end) of what stands in each item or entry of a feed, or URL of a
+    sitemap."""
+    began: tuple[str, str, int, int] | None = None
     for tag in (_OF_FEEDS if _FEED.search(markup) else _OF_SITEMAPS).finditer(markup):
         if not tag[1]:
-            began = tag[2], tag[3], tag.end()
+            began = tag[2], tag[3], tag.start(), tag.end()
         elif began is not None and began[1] == tag[3]:
             yield *began, tag.start()
             began = None
@@ -78,13 +81,23 @@ def _entries(markup: str) -> Iterator[tuple[str, str, int, int]]:
 
 def _links(markup: str) -> Iterator[Link]:
     """The target of each item or entry, under its title."""
-    for prefix, name, begin, end in _entries(markup):
+    based = "xml:base" in markup
+    for prefix, name, start, begin, end in _entries(markup):
         entry = markup[begin:end]
         href, rel = _plain(_element(entry, "loc", prefix) or _element(entry, "link", prefix)), ""
         if not href:
-            href, rel = _atom_link(entry) or ("", "")
+            href, rel = _atom_link(entry) or (_permalink(entry), "")
+        if href and based and (own := _ENTRY_BASE.match(markup, start)):
+            with suppress(ValueError):  # an address whose bracket does not end
+                href = urljoin(_unescaped(own[1]), href)
         if href:
             yield Link(href, _plain(_element(entry, "title", prefix)), rel, name)
+
+
+def _permalink(entry: str) -> str:
+    """Of an item without a link; empty if it has none either."""
+    text = entry.encode()
+    return _plain(sitemaps.permalink_in(text, 0, len(text)).decode())
 
 
 def _atom_link(entry: str) -> tuple[str, str] | None:
@@ -111,7 +124,7 @@ def _element(markup: str, name: str, prefix: str) -> str:
 
 def _plain(markup: str) -> str:
     """The words in a piece of markup. What is escaped, or in CDATA, is HTML, mostly."""
-    unescaped = _unescaped(_TAG.sub(" ", _CDATA.sub("", markup)))
+    unescaped = _unescaped(_TAG.sub(" ", markup))
     twice = "<" in unescaped or _ESCAPED.search(unescaped) is not None
     return collapsed(_unescaped(_TAG.sub(" ", unescaped)) if twice else unescaped)
 

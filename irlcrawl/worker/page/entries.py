@@ -25,10 +25,10 @@ RANK_MAX = 5
 """Of the links of a sitemap that says priorities, those with the highest have rank 0."""
 RANK_STEP = 0.2
 PREFIX = rb"<(?:[\w.-]{1,32}:)?"
-TEXT = rb"(?:\s[^<>]{0,1000}+)?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
+TEXT = rb"(?:\s" + sitemaps.IN_TAG + rb")?(?<!/)>\s{0,1000}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % FIELD_BYTES_MAX
 _OF_FEEDS, _OF_SITEMAPS = (re.compile(PREFIX + names + rb"[\s>]") for names in (rb"(item|entry)", rb"(url|sitemap)"))
 _PAGE = re.compile(PREFIX + rb"(url)[\s>]")
-_ATOM_LINK = re.compile(PREFIX + rb"link\s([^<>]{1,%d}+)>" % FIELD_BYTES_MAX)
+_ATOM_LINK = re.compile(PREFIX + rb"link\s(" + sitemaps.IN_TAG + rb")>")
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REL = re.compile(rb"""\brel\s*=\s*["']([^"']*)["']""")
 _ADDRESS, _CHANGED, _PUBLISHED, _PRIORITY, _FREQUENCY = (

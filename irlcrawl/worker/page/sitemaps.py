@@ -47,17 +47,19 @@ _UNTOLD = ("", "application/gzip", "application/x-gzip", "application/octet-stre
 
 FEEDS = (b"rss", b"feed", b"RDF")
 _KIND = re.compile(rb"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|feed|RDF)[\s>]")
+IN_TAG = rb"""(?:[^<>"']{1,1000}+|"[^"<]{0,%d}+"|'[^'<]{0,%d}+'|["']){0,100}+""" % ((REFERENCE_BYTES_MAX,) * 2)
+"""What stands in a tag behind its name. A `>` between quotes does not end it."""
 _TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
-_LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s[^<>]{0,1000}+)?>" + _TEXT)
+_LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s" + IN_TAG + rb")?>" + _TEXT)
 _ENTRY = rb"<(?:[\w.-]{1,32}:)?(?:(item|entry)[\s>]|"
-_PERMALINK = rb"guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT
-_RSS_LINK = re.compile(_ENTRY + rb"link(?:\s[^<>]{0,1000}+)?(?<!/)>" + _TEXT + rb"|" + _PERMALINK + rb")")
+_PERMALINK = rb"guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s" + IN_TAG + rb")?(?<!/)>" + _TEXT
+_RSS_LINK = re.compile(_ENTRY + rb"link(?:\s" + IN_TAG + rb")?(?<!/)>" + _TEXT + rb"|" + _PERMALINK + rb")")
 _GUID = re.compile(rb"<" + _PERMALINK)
 _HTTP = re.compile(rb"\s*https?://", re.IGNORECASE)
-_ATOM_LINK = re.compile(_ENTRY + rb"link\s([^<>]{1,%d}+)>)" % REFERENCE_BYTES_MAX)
+_ATOM_LINK = re.compile(_ENTRY + rb"link\s(" + IN_TAG + rb")>)")
 _BASE = rb"\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']"
-_FEED_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:feed|rss|RDF|channel)" + _BASE)
-_ENTRY_BASE = re.compile(rb"<[\w.:-]{1,40}" + _BASE)
+FEED_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:feed|rss|RDF|channel)" + _BASE)
+ENTRY_BASE = re.compile(rb"<[\w.:-]{1,40}" + _BASE)
 FEED_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*+(?:<\?[^<>]*+>\s*+)*"
     rb"<(?:rss[\s>]|(?:[\w.-]{1,32}:)?feed\s[^<>]*http://www\.w3\.org/2005/Atom|rdf:RDF\s[^<>]*http://purl\.org/rss/)",
@@ -136,12 +138,12 @@ def in_utf8(body: bytes, content_type: str) -> Steps[bytes]:
 
 def base_of(body: bytes, url: bytes) -> Base:
     """What the references in the list at `url`, in UTF-8, refer to: a feed may name it (xml:base)."""
-    return _named(_FEED_BASE.search(body, 0, LOOK_BYTES), Base(url, stored=True))
+    return _named(FEED_BASE.search(body, 0, LOOK_BYTES), Base(url, stored=True))
 
 
 def base_at(body: bytes, start: int, base: Base) -> Base:
     """The same for the entry that begins at `start`, in a feed with the base `base`."""
-    return _named(_ENTRY_BASE.match(body, start), base)
+    return _named(ENTRY_BASE.match(body, start), base)
 
 
 def _named(found: re.Match[bytes] | None, base: Base) -> Base:

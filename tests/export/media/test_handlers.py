@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax import lexbor
 
+from irlcrawl.base.url import Base
 from irlcrawl.export.media import extras, html, shallow, xml
 from irlcrawl.export.media.content import Link
 from irlcrawl.export.media.kinds import handler_of
@@ -299,6 +300,32 @@ def test_no_page_takes_more_than_linear_time(bit: str) -> None:
         handler = handler_of(media_type)
         assert handler is not None
         assert handler.read(body, "utf-8").description == ""
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        '<feed><entry><link href="1" title="A > B"/></entry><entry><link title="a > b" href="2"/></entry>',
+        "<feed xml:base='b/'><entry><link href='1'/></entry><entry xml:base='c/'><link href='2'/></entry>",
+        "<rss><item><guid>http://a.test/1</guid></item><item><link>2</link><guid>http://a.test/no</guid></item>"
+        "<item><guid isPermaLink='false'>http://a.test/no</guid></item>",
+        "<feed xml:base='http://a.test/b/'><entry xml:base='//[a/'><link href='1'/></entry>",
+    ],
+)
+def test_the_links_of_a_feed_were_not_those_that_a_crawl_follows(feed: str) -> None:
+    body = re.sub("(</(?:item|entry)>)", r"<title>T</title>\1", feed).encode()
+    base, links = xml.links(body, "utf-8")
+    known = Base(b"http://a.test/f", stored=True)
+    if base:
+        known = Base(known.join(base) or b"", stored=True)
+    shown = [(known.join(link.href), link.text) for link in links]
+    assert shown == [(entry.url, "T") for entry in entries.of_list(body, "text/xml", b"http://a.test/f", 1 << 20)]
+
+
+def test_items_in_cdata_took_the_words_of_a_link() -> None:
+    aside = b"<![CDATA[an <item> &amp; <link>/no</link>]]>"
+    feed = b"<rss><item><description>" + aside + b"</description><title>T</title><link>/1</link>"
+    assert [*xml.links(feed + b"</item></rss>", "utf-8")[1]] == [Link("/1", "T", "", "item")]
 
 
 def test_the_links_of_a_feed_stand_under_their_titles() -> None:

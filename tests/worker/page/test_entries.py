@@ -60,6 +60,9 @@ def test_ranks_keep_the_order_of_priorities(said: list[int]) -> None:
         ("<rss xml:base='/b/'><channel><item><link>1</link></item>", ["b/1"]),
         ("<rdf:RDF><rss:item><rss:link>1</rss:link></rss:item>", ["1"]),
         ("<rss><item><atom:link rel='replies' href='/no'/><link>1</link></item>", ["1"]),
+        ('<feed><entry><link href="1" title="A > B"/></entry><entry><link title="a > b" href="2"/></entry>'
+         "<entry><link title='it\"s > ' href='3'/></entry>", ["1", "2", "3"]),
+        ("<rss><item><link title='a > b'>1</link></item><item><link >2</link></item>", ["1", "2"]),
     ],
 )  # fmt: skip
 def test_a_crawl_its_signals_and_its_tables_saw_other_pages_in_a_feed(feed: str, pages: list[str]) -> None:

@@ -244,6 +244,13 @@ def test_a_sitemap_of_blanks_and_half_elements_is_read_in_linear_time() -> None:
         assert sitemaps.listed(b"<urlset>" + piece * (3_000_000 // len(piece)), "text/xml", b"http://a.test/s", False)
 
 
+def test_a_gt_between_quotes_ended_the_tag_and_made_urls_that_nobody_has() -> None:
+    body = b"<urlset><url><loc title='a > b'>http://a.test/1</loc></url><url><loc title='>'>http://a.test/2</loc></url>"
+    assert sitemaps.listed(body, "text/xml", b"http://a.test/s", False) == ([b"http://a.test/1", b"http://a.test/2"], 0)
+    half = b"<link title=\"a > b'"
+    assert sitemaps.listed(b"<feed>" + half * 200_000, "text/xml", b"http://a.test/s", False), "in linear time"
+
+
 ATOM_NS = "http://www.w3.org/2005/Atom"
 
 
