@@ -27,6 +27,8 @@ from irlcrawl.worker.page import sitemaps
 
 _PLAIN_URL = re.compile(r"https?://[a-z0-9.-]+(?::\d{1,5})?/[!-~]*")
 _HTTP = ("http:", "https:")
+_BRACKETED = re.compile(r"<(.*)>\Z", re.DOTALL)
+"""As wget writes a URL: the grammar of WARC 1.0 has brackets, its examples and 1.1 have none."""
 
 
 class Archive(NamedTuple):
@@ -87,12 +89,15 @@ def records_of(files: Files, archive: Archive) -> Iterator[Record]:
 def _check(record: Record, path: str) -> None:
     """What programs of others wrote, or changed, may say anything. Damaged."""
     fields = record.fields
-    url = fields.get("warc-target-uri", "")
-    if url.startswith(_HTTP) and _PLAIN_URL.fullmatch(url) is None:
-        stored = canonical(url)
-        if stored is None:
-            raise Damaged(path, record.offset, f"a record of {url[:200]!r}, which is no URL")
-        fields["warc-target-uri"] = stored.decode()
+    for name in ("warc-target-uri", "warc-refers-to-target-uri"):
+        if (written := fields.get(name)) is None or _PLAIN_URL.fullmatch(written) is not None:
+            continue
+        url = fields[name] = _BRACKETED.sub(r"\1", written)
+        if url[:6].lower().startswith(_HTTP):
+            stored = canonical(url)
+            if stored is None:
+                raise Damaged(path, record.offset, f"a record of {url[:200]!r}, which is no URL")
+            fields[name] = stored.decode()
     for name in ("warc-date", "warc-refers-to-date"):
         if (date := fields.get(name)) is not None and not _is_date(date):
             if name == "warc-date":

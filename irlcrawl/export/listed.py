@@ -23,7 +23,8 @@ MAYBE_LISTS = ("text/html", "text/plain", "application/gzip")
 
 def rows_of(capture: Capture) -> Iterator[Row]:
     """Rows of table.LISTED, in the order of the list; none of what is no list."""
-    if capture.revisit or not 200 <= capture.exchange.status < 300:
+    http = capture.url.startswith(("http://", "https://"))
+    if capture.revisit or not http or not 200 <= capture.exchange.status < 300:
         return
     exchange = capture.exchange
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)

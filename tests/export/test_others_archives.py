@@ -4,6 +4,7 @@ damaged and all others are exported."""
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,8 @@ READ = {
     "url-not-ascii": record("http://é.test/é"),
     "url-without-path": record("http://b.test"),
     "url-of-dns": record("dns:b.test"),
+    "feed-without-host": record("urn:b.test", b"<rss><item><link>/y</link></item></rss>", FEED),
+    "url-in-brackets": record("<http://b.test/>", b"<rss><item><link>/y</link></item></rss>", FEED),
     "unit-none": record("http://b.test/", b"x", HTML, b"Irlcrawl-Unit: {4294967295"),
     "unit-list": record("http://b.test/", b"x", HTML, b"Irlcrawl-Unit: [4294967295]"),
     "unit-deep": record("http://b.test/", b"x", HTML, b'Irlcrawl-Unit: {"wishes":' + b"[" * 100_000 + b"4294967295"),
@@ -75,3 +78,16 @@ def test_a_record_of_others_ended_an_export_with_a_traceback(job: JobDir, run: R
         code, _, err = run("export", words[0], job.path, *words[1:])
         assert code == expected and ("others-" in err) == (name in DAMAGED), err
     assert "mine" in run("export", "pages", job.path)[1], "the rows of the others"
+
+
+def test_urls_in_brackets_or_capitals_as_wget_and_others_write_them_are_urls(job: JobDir, run: Run) -> None:
+    """`export links` had no link of a page that wget had archived."""
+    urls = b"<http://b.test/one>", b"HTTP://B.test:80/two"
+    (job.warcs / "others-20260101000000000-00000-s0009.warc.gz").write_bytes(b"".join(record(u.decode()) for u in urls))
+    pages = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [page["url"] for page in pages if page["links"]] == ["http://b.test/one", "http://b.test/two"]
+    links = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
+    assert [(link["from_url"], link["to_url"]) for link in links] == [
+        ("http://b.test/one", "http://b.test/y"), ("http://b.test/two", "http://b.test/y"),
+    ]  # fmt: skip
+    assert "\ntest,b)/one 2026" in run("export", "cdxj", job.path)[1]
