@@ -17,6 +17,7 @@
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
                         steering.log                                who steered the crawl, and how
                         hooks.undelivered                           events that could not be delivered
+                        takedown.json                               what a `takedown` that was killed has yet to say
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
                         PREFIX-TIME-SERIAL-sSSSS.warc.zst           those with archive.compression = "zstd"
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
@@ -51,6 +52,7 @@ WINDOW = "payloads-window"
 """Two of what was made of archives and log to find things in them: all of that may be deleted at any time."""
 OPT_OUTS = "opt-outs"
 """There, too: a copy of the opt-out list."""
+TAKEDOWN = "takedown.json"
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""

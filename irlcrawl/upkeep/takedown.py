@@ -3,11 +3,13 @@
 Each response becomes a record that says so, of the same length (worker/archive/taken_down.py). An archive is written
 anew beside the old one, and takes its name when it is whole and on the disk. Then the lines of the crawl log say it,
 too (takedown_log.py), those of the snapshots first. A kill leaves each file as it was or as it will be, and every place
-that something names is right in both; running it again finishes it.
+that something names is right in both; running it again finishes it. What can be told only before archives are written
+anew is written down first (JOB/logs/takedown.json), so that the run which finishes it says all.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from array import array
 from collections import Counter
@@ -19,7 +21,7 @@ from drum import Damaged, Files
 from drum.files import Handle
 
 from irlcrawl.base.job import JobDir, JobError, command
-from irlcrawl.base.job_files import SEEDS_STREAM, WARCS, temporary
+from irlcrawl.base.job_files import SEEDS_STREAM, TAKEDOWN, WARCS, cdxj_name, temporary
 from irlcrawl.config.lists import OptOut
 from irlcrawl.frontier.state import formats
 from irlcrawl.terminal import words
@@ -60,7 +62,7 @@ class Takedown:
     """Archives that have another name outside of this crawl and its snapshots, where they are as they were."""
     away: Counter[str] = field(default_factory=Counter)
     """Archive -> records to be taken down in it, of archives that are not here."""
-    _referred: set[Holder] = field(default_factory=set)
+    _referred: set[tuple[str, str]] = field(default_factory=set)
     """Records of an earlier crawl, or of an earlier run of this one, that had the body of a replaced one."""
 
     def found(self) -> Iterator[tuple[LogEntry, OptOut]]:
@@ -109,6 +111,7 @@ class Takedown:
             assert entry.warc is not None
             places.setdefault(entry.warc[0], array("Q")).append(entry.warc[1])
         with snapshot.alone(self.job) if places else nullcontext():
+            self._look(places)
             for name in sorted(places):
                 self._archive(name, sorted(places[name]))
             if places.keys() - self.away.keys():
@@ -121,6 +124,51 @@ class Takedown:
                     )
                     self.elsewhere = len(self._referred.difference(map(_visit, whole)))
                 self.lines = self._lines_of(self.job)  # the last: by these one knows that there is nothing left to do
+                self.files.unlink(self.job.logs / TAKEDOWN, missing_ok=True)
+
+    def _look(self, places: dict[str, array[int]]) -> None:
+        """Which archives have another name elsewhere, and which records elsewhere the bodies of those to be replaced: a
+        run that was killed may have seen more."""
+        files, path = self.files, os.fspath(self.job.logs / TAKEDOWN)
+        known = json.loads(files.read(path)) if files.exists(path) else {"linked": [], "referred": []}
+        linked, self._referred = set(known["linked"]), {(uri, date) for uri, date in known["referred"]}
+        for name, offsets in places.items():
+            archive = os.fspath(self.job.warcs / name)
+            if not files.exists(archive):
+                continue
+            elsewhere = os.stat(archive).st_nlink > len(self._shared(name)) + 1
+            for offset in offsets:
+                one = record_at(files, archive, offset)
+                if taken_down.since(one) is None:
+                    if elsewhere:
+                        linked.add(name)
+                    if one.unit is not None and Unit.from_json(one.unit, b"").away:
+                        self._referred.add(_refers_to(one))
+        self.linked = sorted(linked)
+        if linked or self._referred:
+            self._note(path, json.dumps({"linked": self.linked, "referred": sorted(self._referred)}))
+
+    def _note(self, path: str, text: str) -> None:
+        files, new = self.files, temporary(path)
+        files.unlink(new, missing_ok=True)
+        handle = files.create(new)
+        try:
+            files.write(handle, text.encode())
+            files.fsync(handle)
+        finally:
+            files.close(handle)
+        files.rename(new, path)
+        files.fsync_dir(os.path.dirname(path))
+
+    def _copies(self, name: str) -> list[str]:
+        """What snapshots have of an archive."""
+        shots = [os.fspath(one / WARCS / name) for one in snapshot.paths(self.job)]
+        return [copy for copy in shots if self.files.exists(copy)]
+
+    def _shared(self, name: str) -> list[str]:
+        """Those of them that are the same file by another name."""
+        path = os.path.realpath(self.job.warcs / name)
+        return [copy for copy in self._copies(name) if os.path.samefile(copy, path) and not os.path.islink(copy)]
 
     def _lines_of(self, job: JobDir) -> int:
         return Mending(job, self.opt_outs, self.reason, self.at, self.away, self.files).run()
@@ -129,21 +177,17 @@ class Takedown:
 
     def _archive(self, name: str, offsets: list[int]) -> None:
         """One archive, and what snapshots have of it."""
-        path = os.fspath(self.job.warcs / name)
-        shots = [os.fspath(one / WARCS / name) for one in snapshot.paths(self.job)]
-        copies = [copy for copy in shots if self.files.exists(copy)]
+        path, copies = os.fspath(self.job.warcs / name), self._copies(name)
+        for job in (self.job, *map(JobDir, snapshot.paths(self.job))):
+            self.files.unlink(job.indexes / cdxj_name(name), missing_ok=True)  # an export makes it again
         if not self.files.exists(path):
             self.away[name] = len(offsets)
             for copy in copies:
                 self._rewrite(os.path.realpath(copy), offsets)
             return
         path = os.path.realpath(path)  # an archive may have been moved, and a link left in its place
-        shared = [copy for copy in copies if os.path.samefile(copy, path) and not os.path.islink(copy)]
-        linked = os.stat(path).st_nlink - len(shared) - 1
-        if replaced := self._rewrite(path, offsets):
-            self.records += replaced
-            if linked > 0:
-                self.linked.append(name)
+        shared = self._shared(name)
+        self.records += self._rewrite(path, offsets)
         for copy in copies:
             if os.path.samefile(copy, path):
                 continue
@@ -175,8 +219,6 @@ class Takedown:
                 self._copy(source, target, at, offset)
                 files.write(target, taken_down.in_place_of(one, self.at, self.reason or named.reason))
                 at, replaced = one.end, replaced + 1
-                if Unit.from_json(one.unit or "", b"").away:
-                    self._referred.add(_refers_to(one))
             if replaced:
                 self._copy(source, target, at, size)
                 files.fsync(target)
@@ -208,7 +250,7 @@ class Takedown:
             start += len(data)
 
 
-def _refers_to(revisit: Record) -> Holder:
+def _refers_to(revisit: Record) -> tuple[str, str]:
     return revisit.fields.get("warc-refers-to-target-uri", ""), revisit.fields.get("warc-refers-to-date", "")
 
 
@@ -239,7 +281,10 @@ def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
         what = words.plural(takedown.elsewhere, "record")
         say(f"{what} of an earlier crawl (archive.dedupe_from) still has such a body: run it there, too")
     for name in takedown.linked:
-        say(f"NOT cleaned: another name of {name} outside of this crawl, such as that of a round: delete it there")
+        say(
+            f"NOT cleaned: {name} has another name outside of this crawl: where that is another crawl, or a snapshot "
+            "of one, run it there, too; the directory of a round that `update` took in may be deleted"
+        )
     if not takedown.lines and not takedown.away:
         say("nothing of what was named is stored here, or it was taken down before")
     for name, away in takedown.away.items():

@@ -19,6 +19,7 @@ from irlcrawl.ask.outcomes import last_words
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
+from irlcrawl.base.job_files import TAKEDOWN, cdxj_name
 from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
 from irlcrawl.config.keys import ConfigError
@@ -120,6 +121,15 @@ def test_indexes_of_the_log_told_of_what_was_taken_down(
         assert main.main(asked) == ExitCode.DONE
         told = capsys.readouterr().out
         assert "taken_down" in told and "\tok\t" not in told
+
+
+def test_the_index_of_an_archive_told_of_what_was_taken_down(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    job = copy("done")
+    assert main.main(["export", "cdxj", str(job.path)]) == ExitCode.DONE and URL in capsys.readouterr().out
+    names = [cdxj_name(path.name) for path in job.warcs.iterdir() if URL in urls_in(path)]
+    assert names and all((job.indexes / name).exists() for name in names)
+    takedown(job)
+    assert URL.encode() not in b"".join(path.read_bytes() for path in job.indexes.glob("*.cdxj"))
 
 
 def test_a_second_time_there_is_nothing_to_do(copy: Copy) -> None:
@@ -270,20 +280,26 @@ def changes(job: JobDir) -> list[int]:
 
 
 def test_a_kill_leaves_a_sound_crawl_and_a_repeat_finishes_it(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also the archives that have another name elsewhere: after a kill nothing was said of them."""
     whole = copy("done")
     main.main(["snapshot", str(whole.path), "kept"])
     pattern = whole.path.with_name("pattern")
     shutil.copytree(whole.path, pattern)
+    name = next(path.name for path in sorted(whole.warcs.iterdir()) if URL in urls_in(path))
     numbers = changes(whole)
     wanted, lines = held(whole), urls(whole)
     for number in numbers:
         shutil.rmtree(whole.path)
         shutil.copytree(pattern, whole.path)
+        another = whole.path.with_name("another")
+        another.unlink(missing_ok=True)
+        os.link(whole.warcs / name, another)
         with pytest.raises(KeyboardInterrupt):
             takedown(whole, Dies(number), kind="site", what="two.test")
         whole.release()
         assert main.main(["fsck", str(whole.path), "--quiet"]) == ExitCode.DONE, (number, capsys.readouterr().out)
-        takedown(whole, kind="site", what="two.test")
+        assert takedown(whole, kind="site", what="two.test").linked == [name], number
+        assert not (whole.logs / TAKEDOWN).exists()
         assert (held(whole), urls(whole)) == (wanted, lines), number
         assert not [path.name for path in whole.path.rglob("*.tmp")], number
         assert held(JobDir(whole.snapshots / "kept")) == wanted, number
@@ -463,5 +479,5 @@ def test_another_name_of_an_archive_stayed_unsaid(copy: Copy, capsys: pytest.Cap
     os.link(one, job.path.with_name(one.name))
     capsys.readouterr()
     assert main.main(["takedown", str(job.path), "--host", HOST, "--reason", "x", "--quiet"]) == ExitCode.DONE
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("NOT cleaned: another name of ")]
-    assert len(said) == 1 and one.name in said[0]
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("NOT cleaned: ")]
+    assert len(said) == 1 and one.name in said[0] and "another crawl, or a snapshot" in said[0]
