@@ -178,8 +178,7 @@ class Takedown:
     def _archive(self, name: str, offsets: list[int]) -> None:
         """One archive, and what snapshots have of it."""
         path, copies = os.fspath(self.job.warcs / name), self._copies(name)
-        for job in (self.job, *map(JobDir, snapshot.paths(self.job))):
-            self.files.unlink(job.indexes / cdxj_name(name), missing_ok=True)  # an export makes it again
+        self.files.unlink(self.job.indexes / cdxj_name(name), missing_ok=True)  # an export makes it again
         if not self.files.exists(path):
             self.away[name] = len(offsets)
             for copy in copies:
