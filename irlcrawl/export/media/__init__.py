@@ -2,7 +2,7 @@
 
 content.py     the shapes that handlers give
 extras.py      libraries that only some exports need
-shallow.py     how much of a page of HTML a parser is given
+bounded.py     reading in a process of its own, with bounds
 sniff.py       the media type that a body has, whatever its header says
 kinds.py       the seam: which handler reads which media type
 html.py        HTML, by Lexbor

@@ -1,6 +1,7 @@
 """HTML. What a page says of itself stands in its head, so only that is parsed; for links and text, all of it is.
 
-The parser is Lexbor (selectolax), a browser's in its rules. Links are counted by an expression that PCRE2 makes machine
+The parser is Lexbor (selectolax), a browser's in its rules. Pages that it might take hours for are read in a process of
+its own. Links are counted by an expression that PCRE2 makes machine
 code of: by Python's own, counting took a third of the time of a row.
 """
 
@@ -13,12 +14,17 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from irlcrawl.export.media.bounded import Bounded
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.export.media.extras import compiled, needed
-from irlcrawl.export.media.shallow import shallow
+from irlcrawl.export.media.tame import TAME_BYTES, tame
 from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.links import followed_rels, refresh_target
 
+ABOUT, LINKS, TEXT = b"a", b"l", b"t"
+"""What is asked of a page in a process of its own (html_reader.py)."""
+SECONDS_MAX, MEMORY_MAX = 10.0, 2 << 30
+"""CPU-seconds there, and bytes of address space. Of a page that takes more only the first TAME_BYTES are read."""
 HEAD_BYTES_MAX = 256 << 10
 """A head longer than this is read as far as this."""
 HEAD_BYTES, HEAD_BEGINS = 64 << 10, 4 << 10
@@ -90,12 +96,27 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
     if codec.startswith("utf-16"):
         body, codec = charset.decode(body, codec).encode("utf-8", "replace"), "utf-8"
     head = _head(body)
-    tree = _tree(closed(head) if xhtml else head, codec)
-    found = Content(links=_count_links(body, xhtml))
-    root = tree.root
+    markup = _in_utf8(closed(head) if xhtml else head, codec)
+    found = about(markup) if tame(markup) else Content(**_bounded(ABOUT, markup))
+    found.links = _count_links(body, xhtml)
+    if not found.title and len(head) < len(body) and (behind := _TITLE.search(body, len(head))):
+        begin = behind.start() if behind.start() > HEAD_BYTES_MAX else 0
+        markup = _in_utf8(body[begin : begin + HEAD_BYTES_MAX], codec)
+        found.title = _title(_tree(markup)) if tame(markup) else ""
+    if compiled(_JSONLD_TYPE).search(body):
+        with suppress(needed("pcre2", "reading HTML").LibraryError):  # without machine code, as in _count_links
+            for script in compiled(_SCRIPT).finditer(body):
+                if len(script[3]) <= JSONLD_BYTES_MAX and _JSONLD.search(script[2]):
+                    _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
+    return found
+
+
+def about(markup: bytes) -> Content:
+    """What a head in UTF-8 says of its page."""
+    found, titled = Content(), False
+    root = _tree(markup).root
     if root:
         found.lang = (root.attributes.get("lang") or root.attributes.get("xml:lang") or "").strip()
-    titled = False
     for element in _selector().find(_TOLD, root) if root else ():
         tag = element.tag
         if tag == "meta":
@@ -108,14 +129,6 @@ def read(body: bytes, codec: str, xhtml: bool = False) -> Content:
         elif not found.canonical and "canonical" in (element.attributes["rel"] or "").lower().split():
             href = (element.attributes["href"] or "").strip()
             found.canonical = "" if _NO_PAGE.match(href) else href
-    if not titled and len(head) < len(body) and (behind := _TITLE.search(body, len(head))):
-        begin = behind.start() if behind.start() > HEAD_BYTES_MAX else 0
-        found.title = _title(_tree(body[begin : begin + HEAD_BYTES_MAX], codec))
-    if compiled(_JSONLD_TYPE).search(body):
-        with suppress(needed("pcre2", "reading HTML").LibraryError):  # without machine code, as in _count_links
-            for script in compiled(_SCRIPT).finditer(body):
-                if len(script[3]) <= JSONLD_BYTES_MAX and _JSONLD.search(script[2]):
-                    _types(_loaded(script[3], codec), found.jsonld_types, JSONLD_DEPTH)
     return found
 
 
@@ -125,16 +138,46 @@ def closed(markup: bytes) -> bytes:
 
 
 def links(body: bytes, codec: str) -> tuple[str, Iterator[Link]]:
-    tree = _tree(body, codec)
+    markup = _in_utf8(body, codec)
+    if tame(markup):
+        return links_of(markup)
+    found = _bounded(LINKS, markup)
+    return found.get("base", ""), (Link(*link) for link in found.get("links", ()))
+
+
+def links_of(markup: bytes) -> tuple[str, Iterator[Link]]:
+    """links() of a page in UTF-8."""
+    tree = _tree(markup)
     base = tree.css_first("base[href]")
     return (base.attributes["href"] or "").strip() if base else "", _links(tree)
 
 
 def text(body: bytes, codec: str) -> str:
+    needed("resiliparse.extract.html2text", "--text")
+    markup = charset.decode(body, codec).encode("utf-8", "replace")
+    return text_of(markup) if tame(markup) else str(_bounded(TEXT, markup).get("text", ""))
+
+
+def text_of(markup: bytes) -> str:
+    """text() of a page in UTF-8."""
     extract = needed("resiliparse.extract.html2text", "--text").extract_plain_text
-    markup = shallow(charset.decode(body, codec).encode("utf-8", "replace")).decode("utf-8", "replace")
-    found: str = extract(markup, main_content=True, alt_texts=False, links=False)
+    found: str = extract(markup.decode("utf-8", "replace"), main_content=True, alt_texts=False, links=False)
     return found.strip()
+
+
+READER = Bounded("irlcrawl.export.media.html_reader", SECONDS_MAX, MEMORY_MAX)
+
+
+def _bounded(what: bytes, markup: bytes) -> dict[str, Any]:
+    """What a process of its own says of a page in UTF-8; of its beginning, if the page ends that; else nothing."""
+    answer = READER.asked(what, markup)
+    if answer is None and len(markup) > TAME_BYTES:
+        answer = READER.asked(what, markup[:TAME_BYTES])
+    return answer or {}
+
+
+def _in_utf8(body: bytes, codec: str) -> bytes:
+    return body if codec == "utf-8" else charset.decode(body, codec).encode("utf-8", "replace")
 
 
 def _links(tree: Any) -> Iterator[Link]:
@@ -195,13 +238,11 @@ def _refers_to(tag: str, attributes: dict[str, str | None]) -> str | None:
     return attributes.get("src" if tag in ("frame", "iframe") else "href")
 
 
-def _tree(markup: bytes, codec: str) -> Any:
+def _tree(markup: bytes) -> Any:
     """Empty where memory has no room for it."""
     lexbor = needed("selectolax.lexbor", "reading HTML")
     try:
-        return lexbor.LexborHTMLParser(
-            shallow(markup if codec == "utf-8" else charset.decode(markup, codec).encode("utf-8", "replace"))
-        )
+        return lexbor.LexborHTMLParser(markup)
     except lexbor.SelectolaxError:
         return lexbor.LexborHTMLParser(b"")
 

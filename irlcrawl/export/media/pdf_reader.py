@@ -1,42 +1,21 @@
 """The process that reads PDFs for pdf.py, by PDFium (pypdfium2), as Chromium does: ten times as fast as pypdf (on
 documentation of Erlang: 1,040 and 100 pages per CPU-second).
-
-It answers as long as it is asked. A PDF that takes more CPU time or memory than its arguments say ends it, for PDFium
-cannot be interrupted otherwise.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import resource
-import signal
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+from irlcrawl.export.media.bounded import serve
+
 ABOUT, LINKS, TEXT = b"a", b"l", b"t"
 """What is asked of a PDF."""
-LENGTH_BYTES = 8
 PAGES_MAX = 1000
 """Pages that are read of a PDF."""
 CHARS_MAX = 4 << 20
 LINKS_MAX = 10_000
-
-
-def main() -> None:
-    seconds, most = float(sys.argv[1]), int(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while what := sys.stdin.buffer.read(1):
-        length = int.from_bytes(sys.stdin.buffer.read(LENGTH_BYTES))
-        body = sys.stdin.buffer.read(length)
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal ends the process
-        answer = json.dumps(told(what, body)).encode()
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        sys.stdout.buffer.write(len(answer).to_bytes(LENGTH_BYTES) + answer)
-        sys.stdout.buffer.flush()
 
 
 def told(what: bytes, body: bytes) -> dict[str, Any]:
@@ -118,4 +97,4 @@ def _language(document: Any) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    serve(told)

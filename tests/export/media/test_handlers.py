@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from selectolax import lexbor
 
 from irlcrawl.base.url import Base
-from irlcrawl.export.media import extras, html, shallow, xml
+from irlcrawl.export.media import extras, html, xml
 from irlcrawl.export.media.content import Link
 from irlcrawl.export.media.kinds import handler_of
 from irlcrawl.export.media.sniff import detected
@@ -73,90 +73,6 @@ def test_the_words_of_a_link_had_code_and_ran_together(inside: str, words: str) 
     assert [link.text for link in links] == [words]
 
 
-@pytest.mark.parametrize(
-    "bit",
-    [
-        "<div><br>", "<div><a href=/y>y</a>", "<b>", "<object>", "<table><td>", "<a href=/z><object>", "<div></x>",
-        "<div></br>", "<div></>", "<a><div></a>", "<div><table><td></div>", "<svg><div/>", "<x/>",
-        "<svg><foreignObject><path/>",
-    ],
-)  # fmt: skip
-def test_elements_in_each_other_took_an_export_of_links_minutes(bit: str) -> None:
-    """1 MB of `<div><br>` in a link was not done after 97 CPU-seconds, for the parser nor for the words of the link."""
-    page = b"<a href=/x>first</a><p><a href=/y>" + bit.encode() * (1_000_000 // len(bit))
-    _, links = html.links(page, "utf-8")
-    assert next(links) == Link("/x", "first", "", "a") and all(link.href in ("/y", "/z") for link in links)
-    assert len(shallow.shallow(page)) <= len(bit) * shallow.DEPTH_MAX + 100
-
-
-@pytest.mark.parametrize(
-    "bit",
-    [
-        "<p>x", "<li>y", "<br>", "<img src=z>", "<div></div>", "<tr><td>a", "1 < 2", "<!-- <b> -->", "<a name=x>",
-        "<script>e<t.length</script>", "<script>'<b>'</script>", "<svg><path d='M'/><use/></svg>",
-        "<textarea><b></textarea>",
-        "<b title='</b>'>x</b>",
-    ],
-)  # fmt: skip
-def test_a_page_that_is_not_deep_is_read_whole(bit: str) -> None:
-    page = bit.encode() * (shallow.SHALLOW_BYTES // len(bit) + shallow.DEPTH_MAX) + b"<a href=/last>z</a>"
-    assert shallow.shallow(page) == page
-    assert [link.href for link in html.links(page, "utf-8")[1] if link.href][-1] == "/last"
-
-
-BOLD = b"<p>" + b"".join(b"<b id=%d>" % number for number in range(1000))
-ENDS = b"</b>" * 1000
-
-
-@pytest.mark.parametrize(
-    "behind",
-    [
-        b"", b"<table><td>" + ENDS + b"</table>", b"<object>" + ENDS + b"</object>", b"<select>" + ENDS + b"</select>",
-        b"<select><xmp>" + ENDS + b"</xmp></select>", b"<svg><![CDATA[" + ENDS + b"]]></svg>",
-        b"<!--" + ENDS + b"--><!-->", b"<iframe>" + ENDS + b"</iframe>", b"<a ''' >",
-        b"<script><!--<script></script>" + ENDS + b"</script>--></script>",
-    ],
-)  # fmt: skip
-def test_a_page_of_23_kb_took_an_export_a_gigabyte(behind: bytes) -> None:
-    """Each paragraph opens each `<b>` anew; what hides their end tags from a parser ends none of them."""
-    page = b"<head>" + BOLD + behind + b"<p>x" * 2000 + b"<a href=/last>z</a>"
-    kept = shallow.shallow(page)
-    assert kept.startswith(b"<head>" + BOLD + behind) and kept.count(b"<p>x") * 1000 <= shallow.CLONES_MAX
-    assert html.read(page, "utf-8").links == 1, "links are counted without a parser"
-
-
-@pytest.mark.parametrize(
-    "bit",
-    [
-        b'<code class="x">y</code><p>', b'<code class="x"><span class="p">y</span></code><p>',
-        b"<font color=red><b>x</b></font><td>",
-    ],
-)  # fmt: skip
-def test_formatting_that_ends_is_read_whole(bit: bytes) -> None:
-    for count in (3000, 30_000):
-        assert shallow.shallow(bit * count) == bit * count
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        b"<p " + b"".join(b"x%d " % number for number in range(200_000)) + b">",
-        b"".join(b"<p x%d>" % number for number in range(200_000)),
-        b"".join(b"</x%d>" % number for number in range(200_000)),
-        b"<select>" + b"<option>" * 200_000,
-        b"".join(b"<body a%d>" % number for number in range(200_000)),
-        b"<span>" * 4800 + b"</x>" * 500_000,
-        b"<a '>" + b"<div>" * 100_000 + b"'>",
-        b"<!-->" + b"<div>" * 100_000,
-        b"<svg><b></b>" + b"<g/>" * 100_000,
-        b"<svg><style>" + b"<g>" * 100_000 + b"</style>",
-        (b"<div>" * 4000 + b"<object>" + b"</div>" * 4000) * 100,
-    ],
-)  # fmt: skip
-def test_tags_that_a_parser_compares_with_all_before_took_an_export_minutes(page: bytes) -> None:
-    assert len(shallow.shallow(page)) < len(page)
-
-
 def test_a_page_for_which_there_is_no_memory_ended_an_export(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = lexbor.LexborHTMLParser
 
@@ -174,13 +90,7 @@ def test_a_page_for_which_there_is_no_memory_ended_an_export(monkeypatch: pytest
 def test_tags_that_do_not_end_kept_an_export_for_ever(bit: str) -> None:
     """A tag's name was all that followed, for each of them."""
     page = bit.encode() * (1_000_000 // len(bit)) + b"application/ld+json"
-    assert shallow.shallow(page) == page and html.read(page, "utf-8").jsonld_types == []
-
-
-def test_a_page_is_read_as_deep_as_is_said() -> None:
-    deep = b"<b>" * shallow.DEPTH_MAX + b" " * shallow.SHALLOW_BYTES
-    assert shallow.shallow(deep + b"</b><b>") == deep + b"</b><b>" and shallow.shallow(deep + b"<I>x") == deep
-    assert shallow.shallow(b"<div>" * 50_000) == b"<div>" * 50_000, "a small page takes no time"
+    assert html.read(page, "utf-8").jsonld_types == []
 
 
 def test_a_page_that_begins_with_many_comments_never_ended_an_export() -> None:

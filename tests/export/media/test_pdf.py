@@ -36,10 +36,7 @@ def made(words: str = "", content: bytes | None = None) -> bytes:
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
     yield
-    if pdf._process is not None:
-        pdf._process.kill()
-        pdf._process.communicate()
-        pdf._process = None
+    pdf.READER.end()
 
 
 def test_what_a_pdf_says(tmp_path: Path, run: Run) -> None:
@@ -63,15 +60,17 @@ def test_nothing_is_known_of_one_that_is_broken() -> None:
 
 
 def test_one_that_takes_all_memory_ends_its_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "BYTES_MAX", 160 << 20)
+    pdf.READER.end()
+    monkeypatch.setattr(pdf.READER, "bytes_max", 160 << 20)
     content = zlib.compress(b"BT /F 1 Tf " + b" " * (150 << 20) + b"(some words) Tj ET", 1)
     assert pdf.text(made(content=content), "") == ""
     assert pdf.text(made("Next one"), "") == "Next one"
 
 
 def test_one_that_takes_long_ends_its_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "SECONDS_MAX", 0.05)
+    pdf.READER.end()
+    monkeypatch.setattr(pdf.READER, "seconds_max", 0.05)
     content = zlib.compress(b"BT /F 1 Tf " + b"(some words of many) Tj 1 1 Td " * 200_000)
     assert pdf.text(made(content=content), "") == ""
-    monkeypatch.setattr(pdf, "SECONDS_MAX", 10.0)
+    monkeypatch.setattr(pdf.READER, "seconds_max", 10.0)
     assert pdf.text(made("Next one"), "") == "Next one"
