@@ -6,6 +6,7 @@ bounded.py     reading in a process of its own, with bounds
 sniff.py       the media type that a body has, whatever its header says
 kinds.py       the seam: which handler reads which media type
 html.py        HTML, by Lexbor
+tame.py        ... or in such a process, where the parser may take hours
 xhtml.py       XHTML
 plain.py       plain text
 pdf.py         PDF, by option

@@ -11,10 +11,11 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from irlcrawl.export.media.bounded import Bounded
+from irlcrawl.export.media.bounded import Bounded, serve
 from irlcrawl.export.media.content import Content, Link, collapsed
 from irlcrawl.export.media.extras import compiled, needed
 from irlcrawl.export.media.tame import TAME_BYTES, tame
@@ -22,7 +23,7 @@ from irlcrawl.worker.page import charset
 from irlcrawl.worker.page.links import followed_rels, refresh_target
 
 ABOUT, LINKS, TEXT = b"a", b"l", b"t"
-"""What is asked of a page in a process of its own (html_reader.py)."""
+"""What is asked of a page in a process of its own, which is this module, too."""
 SECONDS_MAX, MEMORY_MAX = 10.0, 2 << 30
 """CPU-seconds there, and bytes of address space. Of a page that takes more only the first TAME_BYTES are read."""
 HEAD_BYTES_MAX = 256 << 10
@@ -165,7 +166,7 @@ def text_of(markup: bytes) -> str:
     return found.strip()
 
 
-READER = Bounded("irlcrawl.export.media.html_reader", SECONDS_MAX, MEMORY_MAX)
+READER = Bounded(__name__, SECONDS_MAX, MEMORY_MAX)
 
 
 def _bounded(what: bytes, markup: bytes) -> dict[str, Any]:
@@ -174,6 +175,16 @@ def _bounded(what: bytes, markup: bytes) -> dict[str, Any]:
     if answer is None and len(markup) > TAME_BYTES:
         answer = READER.asked(what, markup[:TAME_BYTES])
     return answer or {}
+
+
+def told(what: bytes, markup: bytes) -> dict[str, Any]:
+    """The answer of that process, as JSON has it."""
+    if what == ABOUT:
+        return asdict(about(markup))
+    if what == LINKS:
+        base, found = links_of(markup)
+        return {"base": base, "links": list(found)}
+    return {"text": text_of(markup)}
 
 
 def _in_utf8(body: bytes, codec: str) -> bytes:
@@ -325,3 +336,7 @@ def _types(value: Any, found: list[str], depth: int) -> None:
     elif isinstance(value, list):
         for inner in value:
             _types(inner, found, depth)
+
+
+if __name__ == "__main__":
+    serve(told)

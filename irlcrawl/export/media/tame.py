@@ -1,5 +1,5 @@
 """Whether a parser of HTML takes time and memory that go with a page's length; if not, it works in a process of its own
-(html_reader.py), whose CPU time and memory are bounded.
+(bounded.py).
 
 The rules of HTML let a few bytes make a parser work for hours or fill memory: it looks through all elements that are
 open, and each paragraph opens the `<b>` and `<font>` anew that none ended (WHATWG HTML 13.2.4.2, 13.2.4.3).

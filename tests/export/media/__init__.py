@@ -11,4 +11,5 @@ xml.py        export/media/test_handlers.py
 sniff.py      export/media/test_handlers.py
 html.py       export/media/test_handlers.py
 pdf_reader.py  export/media/test_pdf.py
+tame.py       export/media/test_bounded.py
 """
