@@ -63,7 +63,8 @@ class Deaths:
     async def _mourn(self, worker: RemoteWorker) -> None:
         """A worker is gone without a word: recover what it left, and put another in its place."""
         code = await self._fleet.reap(worker)
-        _log.warning("worker %d%s %s", worker.stream, f" of {worker.node}" if worker.node else "", how_ended(code))
+        of_node = f" of {worker.node}" if worker.node else ""
+        _log.warning("worker %d%s %s", worker.stream, of_node, how_ended(code, worker.killed))
         suspect = self._look_at(worker)
         if worker.node:  # it is the machine that cannot go on, not the crawl (cluster/nodes.py)
             pass

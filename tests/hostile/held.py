@@ -128,6 +128,8 @@ MADE: dict[str, Callable[[], bytes]] = {
     "sitemap": numbered(b"<loc>/%d</loc>", 1_000_000, b"<urlset>", XML),
     "sitemap-ranked": numbered(b"<url><loc>/%d</loc><lastmod>2020-01-01</lastmod><priority>0.%d</priority></url>",
                                300_000, b"<urlset>", XML),
+    "sitemap-recoded": filled(b"\x80", b"<urlset><!--x--><loc>", f"{XML}; charset=windows-1252"),
+    "feed-of-empty-entries": filled(b"<entry >", b"<feed xml:base='/'>", XML),
     "sitemap-lt": filled(b"<", b"<urlset><priority>1", XML),
     "sitemap-url": filled(b"<url>", b"<urlset><priority>1", XML),
     "sitemap-loc": filled(b"<loc>", b"<urlset><priority>1", XML),

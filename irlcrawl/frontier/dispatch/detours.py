@@ -33,6 +33,9 @@ ASKED_MAX = 4096
 """Hosts of which it is remembered when a detour asked them, the last ones."""
 LINE_SHARE, LINE_SHARE_FOREIGN = 0.5, 0.1
 """Of the time of a host for detours of its own site, and of the time of a site for those of all others."""
+TOOK_S_MAX = 10.0
+"""A request counts as so long at most: a server that dawdles would keep others out of its site's line for ten times as
+long."""
 LINE_S_MAX = 3600.0
 """So long whoever comes out of turn is sent away at most."""
 AGAIN_S = 0.1
@@ -59,7 +62,8 @@ class _Line:
     def ended(self, began: float, took: float) -> None:
         """A request that began then kept the clocks for `took` seconds. If it was late, the next one need not be: it
         comes when it was told to."""
-        self.took, turn = took, min(took / self.share, LINE_S_MAX)
+        took = min(took, TOOK_S_MAX)
+        self.took, turn = took, took / self.share
         self.opens = max(self.opens, began - turn) + turn
 
 

@@ -234,8 +234,10 @@ def _load(worker: RemoteWorker) -> float:
     return worker.work + 2 * worker.urls_out
 
 
-def how_ended(status: int) -> str:
-    """Of a worker that nobody asked to, in words; what it said itself stands above them."""
+def how_ended(status: int, killed: bool = False) -> str:
+    """Of a worker that nobody asked to, in words; what it said itself stands above them. killed: for its silence."""
+    if killed and status == -signal.SIGKILL:
+        return "was killed for its silence"
     if status == -signal.SIGKILL:
         return "was killed: by somebody, or by the kernel for want of memory"
     if status < 0:

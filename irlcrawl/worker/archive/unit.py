@@ -26,7 +26,8 @@ TRUNCATED: Final = ("length", "time", "disconnect", "unspecified")
 wanted."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+([^\r\n]*))?")
+_STATUS = re.compile(rb"(?i:HTTP)/\d(?:\.\d)?[ \t\r\n]+(\d{3})(?!\d)(?:[ \t]+([^\r\n]*))?")
+"""As lax as what is taken for a status line (worker/fetch/repair.py), where it is folded, too."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,9 @@ FIRST_LINE_MAX = 64
 FIRST_LINE = re.compile(rb"[0-9A-Fa-f]++[ \t]*+(?:;[^\r\n]*+)?(\n|\Z)")
 """Matches no start of a body whose first chunk line ends in CRLF, or that has none."""
 
-CHUNKS_MAX, CHUNK_BYTES = 16_384, 64
+LINE_BYTES_MAX = 16_384
+"""Of a chunk line or a trailer."""
+CHUNKS_MAX, CHUNK_BYTES = 16_384, 16
 """Chunks of a body, beside one for each so many bytes of it: each costs two microseconds."""
 
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?\r?\n", re.DOTALL)
@@ -37,8 +39,8 @@ def ends_in_lf(start: bytes) -> bool | None:
 
 
 class LfChunks:
-    """The data in the bytes behind a header, until `done`. A line that has not ended is kept: the caller bounds what
-    may come beside data."""
+    """The data in the bytes behind a header, until `done`. A line that has not ended is kept; the caller bounds how
+    many trailers may come."""
 
     def __init__(self) -> None:
         self.done = False
@@ -61,6 +63,8 @@ class LfChunks:
                 end = data.find(b"\n", at) + 1
                 self._line += data[at : end or len(data)]
                 at = end or len(data)
+                if len(self._line) > LINE_BYTES_MAX:  # each piece copies it
+                    raise BadChunk("a chunk line without end")
                 if end:
                     line, self._line = self._line, b""
                     self._take(line)

@@ -24,8 +24,8 @@ from irlcrawl.worker.fetch.tls import TlsClient
 
 SESSIONS_MAX = 4096
 """TLS sessions kept, the most recently used. 17 KB each (measured), because OpenSSL keeps the server's certificates: 68
-MB at most. A resumed handshake takes 0.37 ms, a full one 0.64, with each of thousands of hosts asked every few
-seconds."""
+MB of ordinary ones; what is far larger is not kept (tls.py). A resumed handshake takes 0.37 ms, a full one 0.64, with
+each of thousands of hosts asked every few seconds."""
 
 _REASONS = {
     End.WHOLE: Reason.OK, End.LOST: Reason.LOST, End.QUIET: Reason.TIMEOUT, End.OVERDUE: Reason.TIMEOUT,

@@ -35,7 +35,9 @@ class End(Enum):
 
 LOOK_SECONDS = 2.0
 SLOW_BYTES = 64 << 10
-"""A body that brings fewer bytes in that time needs no permit while others wait: it grows too slowly to matter."""
+"""A body that brings fewer bytes in that time needs no permit while others wait: it grows too slowly to matter ..."""
+GIVE_WAY_BYTES = 2 << 20
+"""... unless it is larger already, and takes memory as long as it is not whole: then its time is over."""
 
 
 class Permits:
@@ -45,7 +47,8 @@ class Permits:
     def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._free = count
         self._loop = loop
-        self._holders: dict[Connection, tuple[float, int]] = {}  # since when, loop time, and the bytes it had then
+        self._holders: dict[Connection, tuple[float, int, bool]] = {}
+        """Since when (loop time), how many bytes it had then, and whether it was slow before that."""
         self._waiting: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -76,22 +79,28 @@ class Permits:
 
     def _give(self, connection: Connection) -> None:
         self._free -= 1
-        self._holders[connection] = self._loop.time(), len(connection.reader.body)
+        self._holders[connection] = self._loop.time(), len(connection.reader.body), False
 
     def _look(self) -> None:
-        """Some wait: those whose bodies hardly grow let them go first."""
+        """Some wait: those whose bodies hardly grow let them go first. Large ones do so twice, and end."""
         self._timer, now = None, self._loop.time()
-        slow = []
-        for connection, (since, before) in list(self._holders.items()):
+        slow, over = [], []
+        for connection, (since, before, was_slow) in list(self._holders.items()):
             size = len(connection.reader.body)
             if now - since >= LOOK_SECONDS:
-                self._holders[connection] = now, size
-                if size - before < SLOW_BYTES:
+                is_slow = size - before < SLOW_BYTES
+                self._holders[connection] = now, size, is_slow
+                if is_slow and size <= GIVE_WAY_BYTES:
                     slow.append(connection)
-        for connection in slow[: len(self._waiting)]:
+                elif is_slow and was_slow:
+                    over.append(connection)
+        waiting = len(self._waiting)
+        for connection in slow[:waiting]:
             del self._holders[connection]
             connection.unpermitted()
             self.more(1)
+        for connection in over[: max(waiting - len(slow), 0)]:
+            connection.overdue()
         if self._waiting:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
@@ -197,6 +206,10 @@ class Connection(asyncio.Protocol):
     def unpermitted(self) -> None:
         """Others need it more. What comes beyond some bytes needs another one."""
         self._permit, self._free_bytes = None, len(self.reader.body) + BODY_FREE_BYTES // 4
+
+    def overdue(self) -> None:
+        """Others need the memory that its body holds."""
+        self._finish(End.OVERDUE, TimeoutError("a large body that hardly grows, while others wait"))
 
     def _waited(self) -> None:
         """What it waited for a permit is no time of the server's: neither a deadline nor a gap goes by it."""

@@ -26,7 +26,8 @@ _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:(?:[^\n]*[ \t,])?chunked[ \t]
 _PLAIN_CODING = re.compile(rb"\ntransfer-encoding: ?chunked\r?\n", re.IGNORECASE)
 
 HELD_BYTES_MAX = 256 << 10
-"""Of a body in chunks, kept as it came until it is whole: so far its chunk lines may turn out to be none for llhttp."""
+"""Of a body in chunks, kept as it came until it is whole: so far its chunk lines may turn out to be none for llhttp. In
+a longer body they break it."""
 FRAMING_MAX = 16
 """Bytes allowed around each byte of a body, beside as many as a header may have: the smallest chunks have 5, and
 leading zeros."""
@@ -195,7 +196,7 @@ class ResponseReader:
             self._parse(view)
         except BrokenBody:
             held = b"" if first else self._held
-            if held is None or not _CHUNKED.search(self._unfolded()):
+            if held is None or self._wire > HELD_BYTES_MAX or not _CHUNKED.search(self._unfolded()):
                 raise
             self.body.clear()
             self._lf = LfChunks()

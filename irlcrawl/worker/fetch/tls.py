@@ -9,6 +9,9 @@ from __future__ import annotations
 import ssl
 
 READ_BYTES = 256 << 10
+HANDSHAKE_BYTES_MAX = 16 << 10
+"""Of a server's handshake, for its session to be worth keeping: it has all certificates that came, which take ten times
+their bytes."""
 
 
 class TlsClient:
@@ -20,6 +23,7 @@ class TlsClient:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host, session=session)
         self.connected = False
+        self._handshake_bytes = 0
         self.ended = False
         """The other side said that nothing follows."""
         self.failure: ssl.SSLError | None = None
@@ -29,8 +33,10 @@ class TlsClient:
     @property
     def session(self) -> ssl.SSLSession | None:
         """The session that another connection may resume; None if this one resumed it itself, or if the server keeps
-        none. With TLS 1.3 it is there only after the server's first data."""
-        return None if self._tls.session_reused else self._tls.session
+        none, or large certificates. With TLS 1.3 it is there only after the server's first data."""
+        if self._tls.session_reused or self._handshake_bytes > HANDSHAKE_BYTES_MAX:
+            return None
+        return self._tls.session
 
     @property
     def speaks_http2(self) -> bool:
@@ -48,6 +54,7 @@ class TlsClient:
         """The plain bytes that `data` completes. An error behind some of them is left in `failure`."""
         self._incoming.write(data)
         if not self.connected:
+            self._handshake_bytes += len(data)
             self._handshake()
             if not self.connected:
                 return b""

@@ -89,17 +89,22 @@ def decode(body: bytes, codec: str) -> str:
     return text[1:] if text.startswith("\ufeff") else text
 
 
-def recoding(body: bytes, codec: str) -> Steps[bytes]:
-    """`body` in UTF-8, as decode() reads it, in steps."""
+def recoding(body: bytes, codec: str, bytes_max: int | None = None) -> Steps[bytes]:
+    """`body` in UTF-8, as decode() reads it, in steps; bytes_max: as far as about so many bytes of it, for a byte may
+    become three."""
     if codec == REPLACEMENT or len(body) <= PIECE_BYTES:
         return decode(body, codec).encode("utf-8", "replace")
     decoder = codecs.getincrementaldecoder(codec)("replace")
     text = decoder.decode(body[:PIECE_BYTES]).removeprefix("\ufeff")
     pieces = [text.encode("utf-8", "replace")]
+    recoded = len(pieces[0])
     for start in range(PIECE_BYTES, len(body), PIECE_BYTES):
         yield
+        if bytes_max is not None and recoded > bytes_max:
+            break
         end = start + PIECE_BYTES
         pieces.append(decoder.decode(body[start:end], end >= len(body)).encode("utf-8", "replace"))
+        recoded += len(pieces[-1])
     return b"".join(pieces)
 
 

@@ -25,6 +25,8 @@ OF_ROBOTS_MAX = 2000
 """Sitemaps taken of one robots.txt; of 4,231 files eight name more than 100, the longest 1,293."""
 REFERENCES_PER_LINK = 4
 """For each URL that may be taken so many references are looked at: some are no links, some name the same URL."""
+BLANKS_PER_LINK = 8
+"""So many entries without a reference."""
 REFERENCE_BYTES_MAX = 16_384
 BLANKS_MAX = 1000
 WINDOW_BYTES = 256 << 10
@@ -33,6 +35,8 @@ ELEMENT_BYTES_MAX = 20_000
 """An element, its attributes, blanks and text at their most."""
 RESOLVED_BYTES = 64 << 10
 """Of references resolved between two stops; a reference counts as its length and 64."""
+RECODED_BYTES_MAX = 32 << 20
+"""Of a list in another encoding."""
 COMMENTS_MAX = 100_000
 """Behind so many nothing is read."""
 UNCOMMENTED_BYTES, COMMENT_COST = 2 << 20, 256
@@ -133,7 +137,7 @@ def in_utf8(body: bytes, content_type: str) -> Steps[bytes]:
     codec = yield from charset.sniffing(body, content_type)
     if len(body) > LARGE_BYTES:
         yield
-    return body if codec == "utf-8" else (yield from charset.recoding(body, codec))
+    return body if codec == "utf-8" else (yield from charset.recoding(body, codec, RECODED_BYTES_MAX))
 
 
 def base_of(body: bytes, url: bytes) -> Base:
@@ -269,11 +273,11 @@ def without(
 
 def uncommented(body: bytes) -> Steps[bytes]:
     """The markup without its comments, as far as COMMENTS_MAX of them. In steps."""
-    kept = bytearray()
+    kept: list[bytes] = []
     at = count = worked = 0
     while (start := body.find(b"<!--", at)) >= 0 and count < COMMENTS_MAX:
         began = at
-        kept += body[at:start]
+        kept.append(body[at:start])
         end = body.find(b"-->", start + 4)
         at = len(body) if end < 0 else end + 3
         count += 1
@@ -281,7 +285,9 @@ def uncommented(body: bytes) -> Steps[bytes]:
         if worked > UNCOMMENTED_BYTES:
             worked = 0
             yield
-    return bytes(kept) if start >= 0 else bytes(kept + body[at:])
+    if start < 0:
+        kept.append(body[at:])
+    return b"".join(kept)
 
 
 def elements(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:
@@ -358,7 +364,7 @@ def _stored(
     Base among them for what follows."""
     found: dict[bytes, None] = {}
     known: set[bytes] = set()
-    looked = beyond = worked = 0
+    looked = beyond = worked = blank = 0
     base = base or Base(url, stored=True)
     for reference in references:
         if reference is not None:
@@ -366,6 +372,10 @@ def _stored(
         if reference is None or worked > RESOLVED_BYTES:
             worked = 0
             yield
+        if not reference or isinstance(reference, Base):  # of entries that name nothing
+            blank += 1
+            if blank > BLANKS_PER_LINK * links_max:
+                return list(found), beyond + 1
         if isinstance(reference, Base):
             base, known = reference, known if reference is base else set()
             continue

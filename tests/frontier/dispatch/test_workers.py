@@ -60,7 +60,7 @@ def test_workers_are_balanced_within_15_percent(shares: list[int], workers: int)
 
 
 def test_how_a_worker_ended_is_said_in_words() -> None:
-    assert "memory" in how_ended(-signal.SIGKILL)
+    assert "memory" in how_ended(-signal.SIGKILL) and "silence" in how_ended(-signal.SIGKILL, killed=True)
     assert how_ended(-signal.SIGSEGV) == "was ended by signal 11"
     assert "no room" in how_ended(ExitCode.DISK_FULL)
     assert how_ended(1) == "ended with status 1"

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irlcrawl.worker.fetch.chunks import CHUNK_BYTES, CHUNKS_MAX, FIRST_LINE_MAX, BadChunk, LfChunks, ends_in_lf
+from irlcrawl.worker.fetch.chunks import (
+    CHUNK_BYTES,
+    CHUNKS_MAX,
+    FIRST_LINE_MAX,
+    LINE_BYTES_MAX,
+    BadChunk,
+    LfChunks,
+    ends_in_lf,
+)
 
 ENDS = st.sampled_from([b"\n", b"\r\n"])
 
@@ -55,5 +63,14 @@ def test_chunks_of_a_byte_have_an_end() -> None:
     with pytest.raises(BadChunk, match="tiny"):
         list(LfChunks().feed(b"1\na\n" * (CHUNKS_MAX + 1)))
     many = LfChunks()
-    list(many.feed((b"40\n" + b"x" * CHUNK_BYTES + b"\n") * 2 * CHUNKS_MAX + b"0\n\n"))
+    list(many.feed((b"%x\n" % CHUNK_BYTES + b"x" * CHUNK_BYTES + b"\n") * 2 * CHUNKS_MAX + b"0\n\n"))
     assert many.done
+
+
+@pytest.mark.parametrize("before", [b"", b"1\na\n", b"1\na\n0\n"])
+def test_a_chunk_line_without_end_was_copied_with_each_piece(before: bytes) -> None:
+    """It held a worker's loop for seconds, again and again, until the worker was killed for its silence."""
+    chunks = LfChunks()
+    list(chunks.feed(before + b"5" * LINE_BYTES_MAX))
+    with pytest.raises(BadChunk, match="without end"):
+        list(chunks.feed(b"5"))

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from irlcrawl.base.reasons import Reason
+from irlcrawl.worker.archive.unit import Exchange
 from irlcrawl.worker.fetch import response
 from irlcrawl.worker.fetch.repair import repaired
-from irlcrawl.worker.fetch.response import NotHttp
+from irlcrawl.worker.fetch.response import NotHttp, ResponseReader
 from tests.worker.fetch.test_response import VECTORS
 from tests.worker.fetch.test_response_reader import read
 
@@ -85,3 +86,23 @@ def test_a_header_that_llhttp_takes_is_not_looked_at(monkeypatch: pytest.MonkeyP
         if vector.reason is not Reason.PROTOCOL and vector.faults in ("", "chunk-lf"):
             read([vector.wire])
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *STARTS, b"http/1.1 200 OK", b"Http/1.1\t200 OK", b"HTTP/1.1\r200 OK", b"HTTP/1.1\r\n 200 OK", b"HTTP/2 200",
+        b"HTTP/1.1 \t 200", b"\r\nHTTP/1.1 200 OK",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_page_behind_an_odd_status_line_was_stored_against_the_wish_in_it(line: bytes, end: bytes) -> None:
+    """Its status was 0 to whatever reads the stored header, so nothing looked for wishes in the page."""
+    reader = ResponseReader(1000)
+    reader.begin(100)
+    try:
+        reader.feed(line + end + b"Content-Length: 1" + end + end + b"x")
+    except NotHttp:
+        return
+    assert reader.done and reader.header is not None and reader.status == 200
+    assert Exchange(b"http://a.test/", "", b"", reader.header, b"x").status == 200

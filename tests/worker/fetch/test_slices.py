@@ -10,7 +10,7 @@ import pytest
 from irlcrawl.base.clock import VirtualClock
 from irlcrawl.base.steps import Steps
 from irlcrawl.worker.fetch import slices
-from irlcrawl.worker.fetch.connection import LOOK_SECONDS, SLOW_BYTES, Permits
+from irlcrawl.worker.fetch.connection import GIVE_WAY_BYTES, LOOK_SECONDS, SLOW_BYTES, Permits
 from irlcrawl.worker.fetch.http import BODY_FREE_BYTES, BODY_LARGE_MAX, Fetched, Fetcher
 from irlcrawl.worker.fetch.slices import Slices
 from tests.worker.fetch.both_clients import configured, current, request, run
@@ -120,7 +120,7 @@ class Body:
     """A connection with a body, as Permits sees it."""
 
     def __init__(self, permits: Permits, size: int = 0) -> None:
-        self.reader, self.body = self, bytearray(size)
+        self.reader, self.body, self.ended = self, bytearray(size), False
         self.granted = permits.ask(self)  # type: ignore[arg-type]
 
     def permitted(self) -> None:
@@ -128,6 +128,9 @@ class Body:
 
     def unpermitted(self) -> None:
         self.granted = False
+
+    def overdue(self) -> None:
+        self.ended = True
 
 
 class Timed:
@@ -179,6 +182,21 @@ def test_a_wait_for_a_permit_of_ours_counted_as_the_servers() -> None:
         fetched = run(configured(total_seconds=seconds, read_seconds=seconds), use)
     assert fetched.exchange is not None and fetched.exchange.body == body and fetched.exchange.truncated is None
     assert fetched.ended - fetched.started > 1.9 * seconds > seconds > fetched.took
+
+
+def test_large_bodies_that_hardly_grow_gave_way_one_after_another_and_stayed_in_memory() -> None:
+    """10 MB at once, and then a byte a second, from more servers than there are permits."""
+    loop = Timed()
+    permits = permits_of(2, loop)
+    large, stalls = Body(permits, GIVE_WAY_BYTES + 1), Body(permits, GIVE_WAY_BYTES + 1)
+    waits = Body(permits)
+    loop.passes(LOOK_SECONDS)
+    assert large.granted and not large.ended, "it may have stalled for a moment"
+    stalls.body += bytes(SLOW_BYTES)
+    loop.passes(LOOK_SECONDS)
+    assert large.ended and not stalls.ended and not waits.granted
+    permits.give_back(large)  # type: ignore[arg-type]
+    assert waits.granted
 
 
 def test_bodies_that_hardly_grow_kept_all_others_waiting() -> None:
