@@ -275,6 +275,14 @@ def test_a_title_in_the_body_is_one_and_that_of_a_drawing_is_none() -> None:
     assert html.read(drawn + b"<TITLE>A page</TITLE>", "utf-8").title == "A page"
 
 
+def test_titles_deep_in_a_drawing_held_an_export_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """240 KB took nine: from each title, all elements were looked at in which it lies."""
+    body = b"<html><body><svg>" + b"<g>" * 20 + b"<title>x</title>" * 20 + b"</svg><title>A page</title>"
+    assert html.read(body, "utf-8").title == "A page"
+    monkeypatch.setattr(html, "NODES_MAX", 300)
+    assert html.read(body, "utf-8").title == ""
+
+
 def test_links_of_a_page_in_utf_16_are_counted() -> None:
     page = "<title>\u0433</title><a href=x>y</a><a href=z>".encode("utf-16-le")
     content = html.read(page, "utf-16-le")
