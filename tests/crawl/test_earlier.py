@@ -46,7 +46,7 @@ def test_what_was_fetched_before_pages_were_visited_again_had_no_way_to_be(
     visits = visits_in_log(crawl)
     assert visits.keys() == archived.keys() and min(visits.values()) >= 2 and visits_in_state(crawl) == visits
     record = read_status(crawl.job())
-    assert record["fetched"] == sum(visits.values()) and record["pages"] + record["leased_urls"] == 9
+    assert record["fetched"] == sum(visits.values()) and sum(record["waiting_by_place"].values()) == 9
     entries = [entry for entry in read(Files(), str(crawl.job().crawl_log)) if entry.notes.get("visit") == "2"]
     assert {entry.notes["change"] for entry in entries} == {"unknown"}, "nothing was known to compare with"
     later = [entry for entry in read(Files(), str(crawl.job().crawl_log)) if int(entry.notes.get("visit", 0)) > 2]
