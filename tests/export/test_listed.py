@@ -96,6 +96,33 @@ def test_what_others_say_within_a_feed_was_taken_for_what_its_entries_say(tmp_pa
     ]  # fmt: skip
 
 
+BASED = b"""<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/blog/"><title>T</title>
+<entry><title>One</title><link href="1" rel="alternate" title="Home > News"/></entry>
+<entry xml:base="sub/"><title>Two</title><link title='a > "b"' href="2?a=1&amp;b=2"/></entry></feed>"""
+PERMALINKS = b"""<rss version="2.0"><channel><item><title>Three</title><guid>http://a.test/3</guid></item>
+<item><title>No</title><guid isPermaLink="false">http://a.test/no</guid></item>
+<item><description><![CDATA[<item> <link>/no</link>]]></description><title><![CDATA[<b>Four</b>]]></title><link/>
+<guid title="a > b"><![CDATA[http://a.test/4]]></guid></item></channel></rss>"""
+
+
+def test_links_of_feeds_were_others_than_a_crawl_follows(tmp_path: Path, run: Run) -> None:
+    """Those with xml:base, those in a permalink, and those behind a `>` in an attribute or an element in CDATA."""
+    job = make_job(tmp_path / "job", [
+        Page("http://a.test/atom", BASED, {"Content-Type": "application/atom+xml"}),
+        Page("http://a.test/rss", PERMALINKS, {"Content-Type": "application/rss+xml"}),
+        Page("http://a.test/s.xml", b"<urlset><url><loc title='a > b'>/5</loc></url></urlset>", XML),
+    ])  # fmt: skip
+    want = {
+        "/blog/1": "One", "/blog/sub/2?a=1&b=2": "Two", "/3": "Three", "/4": "Four", "/5": None,
+    }  # fmt: skip
+    listed = [json.loads(line) for line in run("export", "listed", job.path)[1].splitlines()]
+    assert [row["url"].removeprefix("http://a.test") for row in listed] == list(want)
+    links = [json.loads(line) for line in run("export", "links", job.path)[1].splitlines()]
+    assert {row["to_url"].removeprefix("http://a.test"): row["anchor_text"] for row in links} == want
+    pages = [json.loads(line) for line in run("export", "pages", job.path)[1].splitlines()]
+    assert [row["links"] for row in pages] == [2, 2, 1]
+
+
 @pytest.mark.parametrize("html", ["<picture><source srcset=a><img></picture>", "<video><source src=v></video>"])
 def test_a_source_of_html_swallowed_the_items_up_to_one_of_the_feed(tmp_path: Path, run: Run, html: str) -> None:
     item = "<item><title>T{0}</title><description><![CDATA[{1}]]></description><link>/{0}</link></item>"

@@ -63,9 +63,7 @@ def of_list(
     if sitemaps.is_plain(body):
         yield from (Entry(target, "url", None, None, None) for target in lists[0])
         return
-    if b"<!--" in body:
-        body = at_once(sitemaps.uncommented(body))
-    body = at_once(sitemaps.without_sources(body))
+    body = at_once(sitemaps.without_sources(at_once(sitemaps.bare(body))))
     base, based = sitemaps.base_of(body, url), b"xml:base" in body
     for start, end, element in filter(None, spans(entry_of(body), body)):
         address = _unescaped(address_in(body, start, end))
@@ -102,8 +100,7 @@ def ranks(body: bytes, url: bytes) -> Steps[dict[bytes, int]]:
     it; where none is said it is 0.5. body: in UTF-8. In steps."""
     if b"priority>" not in body:
         return {}
-    if b"<!--" in body:
-        body = yield from sitemaps.uncommented(body)
+    body = yield from sitemaps.bare(body)
     said: list[tuple[bytes, float]] = []
     for span in spans(_PAGE, body):
         if span is None:

@@ -23,9 +23,9 @@ def changed_since(body: bytes, url: bytes, since: float, now: float) -> Steps[di
     """Addresses in stored form -> the unix second at which they changed, of the entries of the list at `url`, fetched
     at `now`, that changed after `since`. A day without a time is its end, at most `now`; what is to come is no date.
     body: in UTF-8. In steps."""
-    base, found = sitemaps.base_of(body, url), dict[bytes, float]()
-    dates: Counter[float] = Counter()
-    body, based = (yield from sitemaps.without_sources(body)), b"xml:base" in body
+    body = yield from sitemaps.without_sources((yield from sitemaps.bare(body)))
+    base, based = sitemaps.base_of(body, url), b"xml:base" in body
+    found, dates = dict[bytes, float](), Counter[float]()
     for span in spans(entry_of(body), body):
         if span is None:
             yield

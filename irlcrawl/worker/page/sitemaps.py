@@ -38,9 +38,7 @@ RESOLVED_BYTES = 64 << 10
 RECODED_BYTES_MAX = 32 << 20
 """Of a list in another encoding."""
 COMMENTS_MAX = 100_000
-"""Behind so many nothing is read."""
-UNCOMMENTED_BYTES, COMMENT_COST = 2 << 20, 256
-"""Of a sitemap rid of its comments between two stops; a comment counts as its length and COMMENT_COST."""
+"""Behind so many nothing is read; a page in CDATA counts as one."""
 COMMENTS_BEFORE_MAX, COMMENT_BEFORE_BYTES_MAX = 100, 256 << 10
 """Before a sitemap's own first element; the most of one."""
 LOOK_BYTES = 4096
@@ -56,12 +54,12 @@ IN_TAG = rb"""(?:[^<>"']{1,1000}+|"[^"<]{0,%d}+"|'[^'<]{0,%d}+'|["']){0,100}+"""
 _TEXT = rb"\s{0,%d}+(?:<!\[CDATA\[)?([^<]{1,%d}+)<" % (BLANKS_MAX, REFERENCE_BYTES_MAX)
 _LOC = re.compile(rb"<(?:(?!image:)[\w.-]{1,32}:)?loc(?:\s" + IN_TAG + rb")?>" + _TEXT)
 _ENTRY = rb"<(?:[\w.-]{1,32}:)?(?:(item|entry)[\s>]|"
-_PERMALINK = rb"guid(?![^<>]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s" + IN_TAG + rb")?(?<!/)>" + _TEXT
+_PERMALINK = rb"guid(?!\s[^<]{0,1000}isPermaLink\s*=\s*[\"']false)(?:\s" + IN_TAG + rb")?(?<!/)>" + _TEXT
 _RSS_LINK = re.compile(_ENTRY + rb"link(?:\s" + IN_TAG + rb")?(?<!/)>" + _TEXT + rb"|" + _PERMALINK + rb")")
 _GUID = re.compile(rb"<" + _PERMALINK)
 _HTTP = re.compile(rb"\s*https?://", re.IGNORECASE)
 _ATOM_LINK = re.compile(_ENTRY + rb"link\s(" + IN_TAG + rb")>)")
-_BASE = rb"\s[^<>]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']"
+_BASE = rb"\s[^<]{0,1000}?\bxml:base\s*=\s*[\"']([^\"'<>]{1,2000})[\"']"
 FEED_BASE = re.compile(rb"<(?:[\w.-]{1,32}:)?(?:feed|rss|RDF|channel)" + _BASE)
 ENTRY_BASE = re.compile(rb"<[\w.:-]{1,40}" + _BASE)
 FEED_START = re.compile(
@@ -70,6 +68,10 @@ FEED_START = re.compile(
 )
 """The start of a feed that came as HTML (WHATWG MIME sniffing 7.3), without comments."""
 _SOURCE = re.compile(rb"<!\[CDATA\[|<(/?)((?:[\w.-]{1,32}:)?)(source|entry)(?=[\s>])[^<>]{0,1000}+(?<!/)>")
+_COMMENT, _HIDDEN = (re.compile(rb"<!(?:(--)" + other + rb")") for other in (
+    rb"", rb"|\[CDATA\[(?![^<\]]{0,2000}+\]\]>)",
+))  # fmt: skip
+"""What begins a comment, or CDATA that may have markup in it."""
 TAGS_MAX = 100_000
 """Looked at in a feed for what `without` takes out."""
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -121,10 +123,7 @@ def listing(body: bytes, content_type: str, url: bytes, as_text: bool) -> Steps[
     if kind is None:
         is_text = as_text and (mime == "text/plain" or is_url_list(body))
         return (yield from _stored(_lines(_in_lines(body)), url, LINKS_MAX)) if is_text else None
-    if b"<!--" in body:
-        body = yield from uncommented(body)
-    elif len(body) > LARGE_BYTES:
-        yield
+    body = yield from bare(body)
     if kind[1] not in FEEDS:
         return (yield from _stored(_texts(_LOC, body), url, LINKS_MAX))
     body = yield from without_sources(body)
@@ -271,23 +270,42 @@ def without(
     return markup[:0].join(kept)
 
 
-def uncommented(body: bytes) -> Steps[bytes]:
-    """The markup without its comments, as far as COMMENTS_MAX of them. In steps."""
+def bare(body: bytes) -> Steps[bytes]:
+    """A list without its comments, a feed without the markup in its CDATA, too: that is a page, with elements of its
+    own. As far as COMMENTS_MAX of them. In steps."""
+    in_cdata = is_feed(body) and (yield from _has(body, b"<![CDATA["))
+    if not in_cdata and not (yield from _has(body, b"<!--")):
+        return body
     kept: list[bytes] = []
-    at = count = worked = 0
-    while (start := body.find(b"<!--", at)) >= 0 and count < COMMENTS_MAX:
-        began = at
-        kept.append(body[at:start])
-        end = body.find(b"-->", start + 4)
-        at = len(body) if end < 0 else end + 3
-        count += 1
-        worked += at - began + COMMENT_COST
-        if worked > UNCOMMENTED_BYTES:
-            worked = 0
+    at = count = 0
+    for begin in elements(_HIDDEN if in_cdata else _COMMENT, body):
+        if begin is None:
             yield
-    if start < 0:
-        kept.append(body[at:])
-    return b"".join(kept)
+            continue
+        start, inside = begin.span()
+        if start < at:
+            continue
+        if begin[1]:
+            end = body.find(b"-->", inside)
+            behind = end + 3
+        else:
+            end = behind = body.find(b"]]>", inside)
+            start = body.find(b"<", inside, end if end >= 0 else len(body))
+            if start < 0:
+                continue
+        count += 1
+        if count > COMMENTS_MAX:
+            return b"".join(kept)
+        kept.append(body[at:start])
+        at = behind if end >= 0 else len(body)
+    return b"".join((*kept, body[at:]))
+
+
+def _has(body: bytes, mark: bytes) -> Steps[bool]:
+    found = mark in body
+    if len(body) > LARGE_BYTES:
+        yield
+    return found
 
 
 def elements(element: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes] | None]:

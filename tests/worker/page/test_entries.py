@@ -62,6 +62,12 @@ def test_ranks_keep_the_order_of_priorities(said: list[int]) -> None:
         ("<rss><item><atom:link rel='replies' href='/no'/><link>1</link></item>", ["1"]),
         ('<feed><entry><link href="1" title="A > B"/></entry><entry><link title="a > b" href="2"/></entry>'
          "<entry><link title='it\"s > ' href='3'/></entry>", ["1", "2", "3"]),
+        ("<rss><item><description><![CDATA[<item><link>/no</link><pubDate>x</pubDate>]]></description><link>1</link></item>",
+         ["1"]),
+        ("<rss><item><title><![CDATA[a <!-- b]]></title><link><![CDATA[ 1 ]]></link></item><item><link>2</link></item>",
+         ["1", "2"]),
+        ("<rss><!-- <item><link>/no</link></item> --><item><link>1</link></item>", ["1"]),
+        ('<feed><entry a=">" xml:base="b/"><link title="a > b" href="2"/></entry>', ["b/2"]),
         ("<rss><item><link title='a > b'>1</link></item><item><link >2</link></item>", ["1", "2"]),
     ],
 )  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import re
 from unittest import mock
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from irlcrawl.base.steps import at_once
 from irlcrawl.base.url import canonical
 from irlcrawl.worker.page import entries, sitemaps
-from irlcrawl.worker.page.sitemaps import WINDOW_BYTES, without_sources
+from irlcrawl.worker.page.sitemaps import WINDOW_BYTES, bare, without_sources
 
 URL = b"https://www.example.com/sitemap.xml"
 PROTOCOL = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -216,6 +218,51 @@ def test_every_url_of_a_well_formed_sitemap_is_found(urls: list[str]) -> None:
     assert listed(body.encode()) == [url.decode() for url in expected]
 
 
+@st.composite
+def attributes(draw: st.DrawFn) -> str:
+    """Attributes of XML, in which everything stands as it is that may."""
+    said = ""
+    for name, value in draw(st.dictionaries(st.sampled_from("abcd"), st.text("> /='\"x<&", max_size=8))).items():
+        mark = draw(st.sampled_from("'\""))
+        value = value.replace("&", "&amp;").replace("<", "&lt;").replace(mark, "&#34;" if mark == '"' else "&#39;")
+        said += f" {name} = {mark}{value}{mark}"
+    return said
+
+
+@given(st.lists(attributes(), min_size=1, max_size=6), st.sampled_from(["", " "]))
+def test_a_greater_than_sign_in_an_attribute_made_urls_that_do_not_exist(said: list[str], space: str) -> None:
+    site = "https://www.example.com"
+    want = [f"{site}/{n}" for n in range(len(said))]
+    for form in (
+        "<url><loc{0}{2}>/{1}</loc></url>", "<item><link{0}{2}>/{1}</link></item>",
+        "<entry><link{0} href='/{1}'{2}/></entry>", "<entry><link href='/{1}'{0}{2}/></entry>",
+        f"<item><guid{{0}}>{site}/{{1}}</guid></item><item><guid{{0}} isPermaLink='false'>{site}/no</guid></item>",
+    ):  # fmt: skip
+        root = {"<url": "urlset", "<ite": "rss", "<ent": "feed"}[form[:4]]
+        body = f"<{root}>{''.join(form.format(one, n, space) for n, one in enumerate(said))}</{root}>".encode()
+        ElementTree.fromstring(body)  # it is well-formed
+        assert listed(body) == want
+        assert [entry.url.decode() for entry in entries.of_list(body, "text/xml", URL, 1 << 20)] == want
+
+
+ASIDES = st.sampled_from([
+    b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<link>/no</link>", b"<", b"]", b"-", b">", b"word ", b"<!",
+])  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(ASIDES, max_size=30).map(b"".join), st.integers(1, 60))
+def test_a_feed_is_read_without_comments_and_markup_in_cdata(body: bytes, window: int) -> None:
+    def kept(found: re.Match[bytes]) -> bytes:
+        text, mark, _ = (found[1] or b"").partition(b"<")
+        return b"" if found[1] is None else b"<![CDATA[" + text + (found[2] if found[2] or not mark else b"")
+
+    body = b"<rss>" + body
+    with mock.patch.object(sitemaps, "WINDOW_BYTES", window):
+        found = at_once(bare(body))
+    assert found == re.sub(rb"(?s)<!--.*?(?:-->|\Z)|<!\[CDATA\[(.*?)(\]\]>|\Z)", kept, body)
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -314,4 +361,4 @@ def test_a_feed_of_lt_held_the_loop_until_its_sources_were_found() -> None:
 def test_a_source_in_cdata_ends_nothing() -> None:
     feed = b'<feed xmlns="http://www.w3.org/2005/Atom"><entry><source>a<![CDATA[ </source>%s ]]>b</source>c</entry>'
     for filling in (b"", b"x" * (2 * WINDOW_BYTES)):
-        assert at_once(without_sources(feed % filling)) == feed[: feed.index(b"<source>")] + b"c</entry>"
+        assert at_once(without_sources(at_once(bare(feed % filling)))) == feed[: feed.index(b"<source>")] + b"c</entry>"
