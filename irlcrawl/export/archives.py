@@ -18,7 +18,7 @@ from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobDir, check_mounted
 from irlcrawl.base.rows import Source
-from irlcrawl.base.url import canonical
+from irlcrawl.base.url import HREF_CHARS_MAX, canonical
 from irlcrawl.worker.archive.reader import Record, records
 from irlcrawl.worker.archive.record import split_response
 from irlcrawl.worker.archive.unit import Exchange
@@ -26,9 +26,7 @@ from irlcrawl.worker.archive.warc import warc_files
 from irlcrawl.worker.page import sitemaps
 
 _PLAIN_URL = re.compile(r"https?://[a-z0-9.-]+(?::\d{1,5})?/[!-~]*")
-_HTTP = ("http:", "https:")
-_BRACKETED = re.compile(r"<(.*)>\Z", re.DOTALL)
-"""As wget writes a URL: the grammar of WARC 1.0 has brackets, its examples and 1.1 have none."""
+_HTTP, _OF_WEB = ("http:", "https:"), ("http://", "https://")
 
 
 class Archive(NamedTuple):
@@ -71,38 +69,57 @@ class Capture:
         return self.record.fields["warc-target-uri"]
 
     @property
+    def of_web(self) -> bool:
+        """Whether the URL is one that a crawl fetches; archives of others have records of `dns:`, too."""
+        return self.url.startswith(_OF_WEB)
+
+    @property
     def length(self) -> int:
         """Bytes of the record as it is packed."""
         return self.record.end - self.record.offset
 
 
 def records_of(files: Files, archive: Archive) -> Iterator[Record]:
-    """Every record, in order, its URL in stored form. Damaged, also for an empty file: the first record comes with the
+    """Every record, in order, as checked() gives it. Damaged, also for an empty file: the first record comes with the
     file."""
     if not archive.bytes:
         raise Damaged(archive.path, 0, "an empty archive")
     for record in records(files, archive.path):
-        _check(record, archive.path)
-        yield record
+        yield checked(record, archive.path)
 
 
-def _check(record: Record, path: str) -> None:
-    """What programs of others wrote, or changed, may say anything. Damaged."""
+def checked(record: Record, path: str) -> Record:
+    """The record with its URLs in stored form: what programs of others wrote, or changed, may say anything. Damaged."""
     fields = record.fields
     for name in ("warc-target-uri", "warc-refers-to-target-uri"):
-        if (written := fields.get(name)) is None or _PLAIN_URL.fullmatch(written) is not None:
+        if not (url := fields.get(name)):
             continue
-        url = fields[name] = _BRACKETED.sub(r"\1", written)
-        if url[:6].lower().startswith(_HTTP):
-            stored = canonical(url)
-            if stored is None:
-                raise Damaged(path, record.offset, f"a record of {url[:200]!r}, which is no URL")
-            fields[name] = stored.decode()
+        stored = _stored(url, record.unit is not None)
+        if stored is not None:
+            fields[name] = stored
+        elif name == "warc-target-uri":
+            raise Damaged(path, record.offset, f"a record of {url[:200]!r}, which is no URL")
+        else:
+            del fields[name]
     for name in ("warc-date", "warc-refers-to-date"):
         if (date := fields.get(name)) is not None and not _is_date(date):
             if name == "warc-date":
                 raise Damaged(path, record.offset, f"a record of {date[:40]!r}, which is no date")
             del fields[name]
+    return record
+
+
+def _stored(url: str, ours: bool) -> str | None:
+    """The URL of a record in stored form, where it is of http or https: None if it is none. The brackets around it are
+    WARC 1.0's, and wget writes them."""
+    if _PLAIN_URL.fullmatch(url) and (ours or len(url) > HREF_CHARS_MAX):  # one so long is parsed no more
+        return url
+    if url.startswith("<") and url.endswith(">"):
+        url = url[1:-1]
+    if not url[:6].lower().startswith(_HTTP):
+        return url
+    stored = canonical(url)
+    return None if stored is None else stored.decode()
 
 
 def _is_date(text: str) -> bool:

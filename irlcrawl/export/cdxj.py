@@ -30,9 +30,10 @@ from irlcrawl.worker.archive.reader import Record
 from irlcrawl.worker.archive.record import digest, split_response
 
 CAPTURES = ("response", "revisit", "resource", "metadata")
-STAMP_NS = 2_000_000_000
+STAMP_NS = 4_000_000_000
 """An index has the time of its archive and so much: another number for each edition of the keys. Indexes of the first
-edition, without any, have wrong keys for names with a www inside. (Some file systems keep times to two seconds.)"""
+edition, without any, have wrong keys for names with a www inside, those of the second, with two seconds, for URLs of
+others that are in no stored form. (Some file systems keep times to two seconds.)"""
 FIELDS_TYPE = "application/warc-fields"
 """Records of this type are about the crawl; they are no captures."""
 REVISIT = "warc/revisit"

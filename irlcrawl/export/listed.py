@@ -23,8 +23,7 @@ MAYBE_LISTS = ("text/html", "text/plain", "application/gzip")
 
 def rows_of(capture: Capture) -> Iterator[Row]:
     """Rows of table.LISTED, in the order of the list; none of what is no list."""
-    http = capture.url.startswith(("http://", "https://"))
-    if capture.revisit or not http or not 200 <= capture.exchange.status < 300:
+    if capture.revisit or not 200 <= capture.exchange.status < 300:
         return
     exchange = capture.exchange
     body, _ = decode(exchange.body, exchange.coding, DECODED_BYTES_MAX)
@@ -44,4 +43,6 @@ def untold(capture: Capture, body: bytes) -> list[entries.Entry]:
 
 
 def _entries(capture: Capture, body: bytes, source: int) -> Iterator[entries.Entry]:
+    if not capture.of_web:
+        return iter(())
     return entries.of_list(body, capture.exchange.content_type, capture.url.encode(), DECODED_BYTES_MAX, source)

@@ -20,7 +20,7 @@ from drum.files import Damaged, Files
 
 from irlcrawl.base.job import JobDir
 from irlcrawl.base.job_files import cdxj_name, parse_warc
-from irlcrawl.export.archives import Archive, Capture, capture_of, closed
+from irlcrawl.export.archives import Archive, Capture, capture_of, checked, closed
 from irlcrawl.export.surt import surt
 from irlcrawl.worker.archive.reader import record_at
 
@@ -95,7 +95,7 @@ class Originals:
     def _response(self, archive: Archive, offset: int, date: str) -> Capture | None:
         """The capture of that date with a body there; None if there is another record, or the file was moved away."""
         try:
-            record = record_at(self._files, archive.path, offset)
+            record = checked(record_at(self._files, archive.path, offset), archive.path)
         except (Damaged, FileNotFoundError):
             return None
         right = record.kind == "response" and record.fields.get("warc-date") == date

@@ -81,6 +81,8 @@ def read(capture: Capture) -> Read:
 
 def _unpacked(capture: Capture, body: bytes) -> tuple[bytes, str] | None:
     """(what is in a packed sitemap or feed, XML); None for other packed files."""
+    if not capture.of_web:
+        return None
     inside, _ = at_once(sitemaps.unpacking(body, capture.url.encode(), DECODED_BYTES_MAX, source_of(capture) in LISTS))
     if inside is body or sitemaps.listed(inside, "", capture.url.encode(), False) is None:
         return None

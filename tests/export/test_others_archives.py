@@ -16,6 +16,7 @@ from tests.export.made import Page, make_job
 
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 FEED = b"HTTP/1.1 200 OK\r\nContent-Type: application/rss+xml\r\n"
+RSS = b"<rss><item><link>/x</link></item></rss>"
 DIGITS = b"&#" + b"9" * 9000 + b";"
 
 
@@ -43,6 +44,15 @@ READ = {
     "url-of-dns": record("dns:b.test"),
     "feed-without-host": record("urn:b.test", b"<rss><item><link>/y</link></item></rss>", FEED),
     "url-in-brackets": record("<http://b.test/>", b"<rss><item><link>/y</link></item></rss>", FEED),
+    "url-of-dns-list": record("dns:b.test", b"http://b.test/x\n", b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n",
+                              b'Irlcrawl-Unit: {"source":6,"depth":1}'),
+    "url-of-ftp-packed": record("ftp://b.test/x.gz", gzip.compress(RSS),
+                                b"HTTP/1.1 200 OK\r\nContent-Type: application/gzip\r\n"),
+    "url-bracket-alone": record("<http://b.test/", RSS, FEED),
+    "refers-to-no-url": record(
+        "http://b.test/", b"", HTML, b"WARC-Refers-To-Target-URI: http://[::1/x",
+        b"WARC-Refers-To-Date: 2026-01-01T00:00:00Z", kind=b"revisit",
+    ),
     "unit-none": record("http://b.test/", b"x", HTML, b"Irlcrawl-Unit: {4294967295"),
     "unit-list": record("http://b.test/", b"x", HTML, b"Irlcrawl-Unit: [4294967295]"),
     "unit-deep": record("http://b.test/", b"x", HTML, b'Irlcrawl-Unit: {"wishes":' + b"[" * 100_000 + b"4294967295"),
@@ -60,6 +70,7 @@ READ = {
 DAMAGED = {
     "url-port": record("http://b.test:xx/"),
     "url-port-beyond": record("http://b.test:99999999999999/"),
+    "url-port-plain": record("http://b.test:99999/", RSS, FEED),
     "url-bracket": record("http://[::1/x"),
     "date-none": record(date=""),
     "date-words": record(date="yesterday"),
@@ -91,3 +102,35 @@ def test_urls_in_brackets_or_capitals_as_wget_and_others_write_them_are_urls(job
         ("http://b.test/one", "http://b.test/y"), ("http://b.test/two", "http://b.test/y"),
     ]  # fmt: skip
     assert "\ntest,b)/one 2026" in run("export", "cdxj", job.path)[1]
+
+
+def test_urls_of_wget_stood_in_brackets_in_every_table(job: JobDir, run: Run) -> None:
+    (job.warcs / "others-20260101000000000-00000-s0009.warc.gz").write_bytes(
+        record("<http://b.test/p>")
+        + record("<http://b.test/f>", RSS, FEED)
+        + record("<HTTP://B.test:80/Up>", b"")
+        + record(
+            "<http://b.test/again>", b"", HTML, b"WARC-Refers-To-Target-URI: <http://b.test/f>",
+            b"WARC-Refers-To-Date: 2026-01-01T00:00:00Z", kind=b"revisit",
+        )
+        + record("<metadata://gnu.org/software/wget/warc/x>", kind=b"metadata")
+    )  # fmt: skip
+
+    def rows(what: str, *words: str) -> list[dict[str, object]]:
+        code, out, err = run("export", what, job.path, *words)
+        assert code == ExitCode.DONE, err
+        return [json.loads(line) for line in out.splitlines()]
+
+    urls = [f"http://b.test/{path}" for path in ("p", "f", "Up", "again")]
+    pages = rows("pages", "--originals")
+    assert [row["url"] for row in pages[1:]] == urls and pages[2]["url_surtkey"] == "test,b)/f"
+    assert (pages[4]["original_url"], pages[4]["links"]) == ("http://b.test/f", 1)
+    links = [(row["from_url"], row["to_url"]) for row in rows("links", "--originals")]
+    assert links == [(urls[0], "http://b.test/y"), (urls[1], "http://b.test/x"), (urls[3], "http://b.test/x")]
+    assert [row["list_url"] for row in rows("listed")] == urls[1:2]
+    keys = [line.split(" ")[0] for line in run("export", "cdxj", job.path)[1].splitlines()]
+    assert keys == [
+        "org,gnu)/software/wget/warc/x",
+        "test,a)/",
+        *(f"test,b)/{one}" for one in ("again", "f", "p", "up")),
+    ]
