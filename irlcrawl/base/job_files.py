@@ -17,7 +17,6 @@
                         irlcrawl.log, irlcrawl.log.N.gz             the program's own
                         steering.log                                who steered the crawl, and how
                         hooks.undelivered                           events that could not be delivered
-                        takedown.json                               what a `takedown` that was killed has yet to say
     JOB/warcs/          PREFIX-TIME-SERIAL-sSSSS.warc.gz            archives; `.open` behind it while one is written
                         PREFIX-TIME-SERIAL-sSSSS.warc.zst           those with archive.compression = "zstd"
     JOB/indexes/        PREFIX-TIME-SERIAL-sSSSS.cdxj               of a closed archive, made again when it is gone
@@ -52,7 +51,6 @@ WINDOW = "payloads-window"
 """Two of what was made of archives and log to find things in them: all of that may be deleted at any time."""
 OPT_OUTS = "opt-outs"
 """There, too: a copy of the opt-out list."""
-TAKEDOWN = "takedown.json"
 REPAIRED = ".repaired"
 REPAIR_COMPLETE = "COMPLETE"
 """In the repaired state: all is made, and may be put in place."""
@@ -74,6 +72,7 @@ ZSTD = ".zst"
 WARC, WARC_ZSTD = ".warc.gz", ".warc.zst"
 WARC_SUFFIXES = (WARC, WARC_ZSTD)
 OPEN = ".open"
+CDXJ = ".cdxj"
 
 _LOG_INDEX = re.compile(r"log-([0-9a-f]{16})-([0-9a-f]{16})\.seg")
 _LIST = re.compile(r"list-(\d{6,})\.seg")
@@ -232,7 +231,7 @@ def warc_stem(name: str) -> str:
 
 def cdxj_name(warc: str) -> str:
     """The index of a closed archive."""
-    return warc_stem(warc) + ".cdxj"
+    return warc_stem(warc) + CDXJ
 
 
 def log_index_name(begin: int, end: int) -> str:

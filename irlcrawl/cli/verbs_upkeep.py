@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from irlcrawl.upkeep.findings import Finding
     from irlcrawl.upkeep.fsck import Fsck
     from irlcrawl.upkeep.snapshot import Snapshot
+    from irlcrawl.upkeep.takedown import Takedown
 
 
 def fsck(args: argparse.Namespace) -> int:
@@ -189,25 +190,34 @@ def takedown(args: argparse.Namespace) -> int:
     bar = bar_for(quiet=args.quiet)
     work = Takedown(job, opt_outs, args.reason or "", now, bar)
     if args.dry_run:
-        with reader_may_leave():
-            found = False
-            for entry, _ in work.found():
-                found = True
-                print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
-            for entry in work.bereft():
-                url = words.printable(entry.url.decode())
-                print(entry.status, entry.reason, url, "not named: its body is stored with one of these", sep="\t")
-        if not found:
-            _say("nothing of what was named is stored here; --host names all URLs of a host")
+        _would_take_down(work)
         return ExitCode.DONE
     check_mounted(job.warcs)
     try:
         with job:
             check_alone(job)
             work.run()
+            bar.close()
+            done = told(work, _say)
+            work.end()
     finally:
         bar.close()
-    return ExitCode.DONE if told(work, _say) else ExitCode.FAILED
+    return ExitCode.DONE if done else ExitCode.FAILED
+
+
+def _would_take_down(work: Takedown) -> None:
+    search = work.search()
+    with reader_may_leave():
+        for entry, _ in search.found():
+            print(entry.status, entry.reason, words.printable(entry.url.decode()), sep="\t")
+        for entry in search.bereft:
+            url = words.printable(entry.url.decode())
+            print(entry.status, entry.reason, url, "not named: its body is stored with one of these", sep="\t")
+    for beyond in work.left(search):
+        for line in beyond.told("would NOT be cleaned"):
+            _say(line)
+    if not search.places:
+        _say("nothing of what was named is stored here; --host names all URLs of a host")
 
 
 def _named(args: argparse.Namespace, today: str) -> list[OptOut]:

@@ -12,6 +12,7 @@ doctor.py    whether this machine is fit for a crawl
 measure.py    what a page costs on this machine
 little_web.py    ... by a crawl of these pages
 takedown.py   what was stored of some URLs, out of archives and log
+takedown_search.py   what that is, and what it cannot reach
 takedown_log.py   ... out of the lines of the log
 snapshot.py   a crawl as it was at one commit
 """

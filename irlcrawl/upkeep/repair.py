@@ -67,6 +67,7 @@ from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import salvage
 from irlcrawl.upkeep.census import archive_path
 from irlcrawl.upkeep.rebuild import Commit, Harvests, Outcomes, Salvaged, carry
+from irlcrawl.upkeep.takedown_search import KEPT
 from irlcrawl.web.scope import Scope
 from irlcrawl.worker.archive import redo
 from irlcrawl.worker.archive.crawl_log import BadLine, LogEntry, carried_of, is_seed
@@ -80,7 +81,9 @@ KEY = np.dtype([("key", "<u8")])
 POINTER = np.dtype([("key", "<u8"), ("offset", "<u8")])
 """Where a line of the old crawl log points: name_key of the archive, offset of the record."""
 KEY_BITS, POINTER_BITS = 8, 6
-CARRIED = ("config", "promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests", "price")
+CARRIED = (
+    "config", "promises", "clock-anchors", "clock-set", "learnt", "stream-next", "status", "ingests", "price", KEPT,
+)  # fmt: skip
 
 
 def finish_interrupted(job: JobDir) -> None:

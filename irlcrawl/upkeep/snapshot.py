@@ -19,7 +19,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,9 +131,7 @@ def take(job: JobDir, name: str, files: Files | None = None, bar: Bar | None = N
     with _alone(job.snapshots, TAKING):
         if target.exists():
             raise JobError(f"{target}: is there already; {command('snapshots', job.path, '--delete', name)}")
-        for left in job.snapshots.iterdir():
-            if is_unfinished(left.name):  # of one that was interrupted
-                shutil.rmtree(left)
+        _clear(job)
         _take(job, target, files, bar or Bar())
     return _snapshot(target)
 
@@ -153,9 +151,19 @@ def _alone(path: Path, doing: str) -> Iterator[None]:
         os.close(directory)
 
 
-def alone(job: JobDir) -> AbstractContextManager[None]:
-    """As long as it lasts no snapshot is taken or deleted. JobLocked."""
-    return _alone(job.snapshots, TAKING)
+@contextmanager
+def alone(job: JobDir) -> Iterator[None]:
+    """As long as it lasts no snapshot is taken or deleted, and there are no remains of one. JobLocked."""
+    with _alone(job.snapshots, TAKING):
+        _clear(job)
+        yield
+
+
+def _clear(job: JobDir) -> None:
+    """Delete the remains of a snapshot that was being taken or deleted."""
+    for left in job.snapshots.iterdir():
+        if is_unfinished(left.name):
+            shutil.rmtree(left)
 
 
 def _take(job: JobDir, target: Path, files: Files, bar: Bar) -> None:

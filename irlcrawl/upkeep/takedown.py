@@ -1,19 +1,17 @@
 """`irlcrawl takedown JOB`: what was stored of some URLs is taken out of the archives of a crawl and of its snapshots.
 
-Each response becomes a record that says so, of the same length (worker/archive/taken_down.py). An archive is written
-anew beside the old one, and takes its name when it is whole and on the disk. Then the lines of the crawl log say it,
-too (takedown_log.py), those of the snapshots first. A kill leaves each file as it was or as it will be, and every place
-that something names is right in both; running it again finishes it. What can be told only before archives are written
-anew is written down first (JOB/logs/takedown.json), so that the run which finishes it says all.
+Each response becomes a record that says so, of the same length (worker/archive/taken_down.py). First it is looked what
+that cannot reach (takedown_search.py). An archive is written anew beside the old one, and takes its name when it is
+whole and on the disk. Then the lines of the crawl log say it, too (takedown_log.py), those of the snapshots first. A
+kill leaves each file as it was or as it will be, and every place that something names is right in both; running it
+again finishes it, and says all of it.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
@@ -21,22 +19,19 @@ from drum import Damaged, Files
 from drum.files import Handle
 
 from irlcrawl.base.job import JobDir, JobError, command
-from irlcrawl.base.job_files import SEEDS_STREAM, TAKEDOWN, WARCS, cdxj_name, temporary
+from irlcrawl.base.job_files import CDXJ, SEEDS_STREAM, WARCS, temporary, warc_stem
 from irlcrawl.config.lists import OptOut
 from irlcrawl.frontier.state import formats
 from irlcrawl.terminal import words
 from irlcrawl.terminal.progress import Bar
 from irlcrawl.upkeep import snapshot
-from irlcrawl.upkeep.takedown_log import Mending, borrows, stored
+from irlcrawl.upkeep.takedown_log import Mending, stored
+from irlcrawl.upkeep.takedown_search import Beyond, Search, keep, kept
 from irlcrawl.web.opt_out import OptOuts
-from irlcrawl.worker.archive import log_parts, record, taken_down
-from irlcrawl.worker.archive.crawl_log import LogEntry
+from irlcrawl.worker.archive import taken_down
 from irlcrawl.worker.archive.reader import Record, record_at
-from irlcrawl.worker.archive.unit import Unit
 
 COPY_BYTES = 1 << 20
-Holder = tuple[str, int] | tuple[str, str]
-"""A record that has a body: its archive and offset, or its URL and WARC-Date."""
 
 
 @dataclass
@@ -54,138 +49,75 @@ class Takedown:
     """Records that were replaced, each once, however many snapshots share it."""
     lines: int = 0
     """Lines of the crawl log that were mended."""
-    left_bereft: int = 0
-    """Captures of other URLs that lost their body."""
-    elsewhere: int = 0
-    """Records of an earlier crawl that have the bodies of replaced ones, and are as they were."""
-    linked: list[str] = field(default_factory=list)
-    """Archives that have another name outside of this crawl and its snapshots, where they are as they were."""
+    beyond: list[Beyond] = field(default_factory=list)
+    """What it could not reach; then what others could not that were killed, and were not run again."""
     away: Counter[str] = field(default_factory=Counter)
     """Archive -> records to be taken down in it, of archives that are not here."""
-    _referred: set[tuple[str, str]] = field(default_factory=set)
-    """Records of an earlier crawl, or of an earlier run of this one, that had the body of a replaced one."""
 
-    def found(self) -> Iterator[tuple[LogEntry, OptOut]]:
-        """What the crawl log says is stored of the URLs, with the line that names each. Damaged, OSError."""
-        return stored(self.job, self.opt_outs, self.files)
+    def search(self) -> Search:
+        """Damaged, OSError."""
+        return Search(self.job, self.opt_outs, self.files)
 
-    def bereft(self) -> list[LogEntry]:
-        """Captures that nobody named, of which the body stands in a record that is taken down: their own records say no
-        more than that it was the same. With them are those that cannot be asked which record that is, if their digest
-        is that of one. Damaged, OSError."""
-        digests, gone = set[str](), set[Holder]()
-        for entry, _ in self.found():
-            if entry.warc is not None and not borrows(entry):
-                digests.add(entry.digest)
-                gone.add(entry.warc[:2])
-        if not digests:
-            return []
-        borrowers = [
-            (entry, self._holder(entry))
-            for entry in log_parts.read(self.files, os.fspath(self.job.crawl_log))
-            if entry.digest in digests and borrows(entry) and self.opt_outs.of(entry.url) is None
-        ]
-        if visits := {holder for _, holder in borrowers if holder is not None and isinstance(holder[1], str)}:
-            gone |= visits & set(map(_visit, (entry for entry, _ in self.found() if not borrows(entry))))
-        return [entry for entry, holder in borrowers if holder is None or holder in gone]
-
-    def _holder(self, entry: LogEntry) -> Holder | None:
-        """The record that has the body of a capture; None where the record of the capture cannot be read."""
-        assert entry.warc is not None
-        name, offset, _ = entry.warc
-        try:
-            one = record_at(self.files, os.fspath(self.job.warcs / name), offset)
-            unit = Unit.from_json(one.unit or "", entry.url)
-        except (FileNotFoundError, Damaged, ValueError):
-            return None
-        if unit.original is not None:
-            return name, unit.original
-        return unit.holder or _refers_to(one)
+    def left(self, search: Search) -> list[Beyond]:
+        """As `beyond`, as long as nothing has changed; with what the same takedown found that was killed. Damaged,
+        OSError."""
+        own, others = search.beyond(), list[Beyond]()
+        for one in kept(self.job, self.files):
+            if one.is_of(self.opt_outs):
+                own |= one
+            else:
+                others.append(one)
+        return [own, *others]
 
     def run(self) -> None:
-        """Do it all. JobError where the crawl did not end cleanly; Damaged, OSError."""
+        """Do it all, but for the `end`. JobError where the crawl did not end cleanly; Damaged, OSError."""
         check_ended(self.job, self.files)
-        self.left_bereft = len(self.bereft())
-        places: dict[str, array[int]] = {}
-        for entry, _ in self.found():
-            assert entry.warc is not None
-            places.setdefault(entry.warc[0], array("Q")).append(entry.warc[1])
+        search = self.search()
+        places = search.places
         with snapshot.alone(self.job) if places else nullcontext():
-            self._look(places)
+            self.beyond = own, *others = self.left(search)
+            keep(self.job, self.files, [own, *others] if own else others)
             for name in sorted(places):
-                self._archive(name, sorted(places[name]))
-            if places.keys() - self.away.keys():
+                self._archive(name, sorted(set(places[name])))
+            if changed := places.keys() - self.away.keys():
+                self._drop_indexes({warc_stem(name) for name in changed})
                 for shot in map(JobDir, snapshot.paths(self.job)):
                     if next(stored(shot, self.opt_outs, self.files), None) is not None:
                         self._lines_of(shot)
-                if self._referred:
-                    whole = (
-                        one for one in log_parts.read(self.files, os.fspath(self.job.crawl_log)) if not borrows(one)
-                    )
-                    self.elsewhere = len(self._referred.difference(map(_visit, whole)))
                 self.lines = self._lines_of(self.job)  # the last: by these one knows that there is nothing left to do
-                self.files.unlink(self.job.logs / TAKEDOWN, missing_ok=True)
 
-    def _look(self, places: dict[str, array[int]]) -> None:
-        """Which archives have another name elsewhere, and which records elsewhere the bodies of those to be replaced: a
-        run that was killed may have seen more."""
-        files, path = self.files, os.fspath(self.job.logs / TAKEDOWN)
-        known = json.loads(files.read(path)) if files.exists(path) else {"linked": [], "referred": []}
-        linked, self._referred = set(known["linked"]), {(uri, date) for uri, date in known["referred"]}
-        for name, offsets in places.items():
-            archive = os.fspath(self.job.warcs / name)
-            if not files.exists(archive):
-                continue
-            elsewhere = os.stat(archive).st_nlink > len(self._shared(name)) + 1
-            for offset in offsets:
-                one = record_at(files, archive, offset)
-                if taken_down.since(one) is None:
-                    if elsewhere:
-                        linked.add(name)
-                    if one.unit is not None and Unit.from_json(one.unit, b"").away:
-                        self._referred.add(_refers_to(one))
-        self.linked = sorted(linked)
-        if linked or self._referred:
-            self._note(path, json.dumps({"linked": self.linked, "referred": sorted(self._referred)}))
-
-    def _note(self, path: str, text: str) -> None:
-        files, new = self.files, temporary(path)
-        files.unlink(new, missing_ok=True)
-        handle = files.create(new)
-        try:
-            files.write(handle, text.encode())
-            files.fsync(handle)
-        finally:
-            files.close(handle)
-        files.rename(new, path)
-        files.fsync_dir(os.path.dirname(path))
-
-    def _copies(self, name: str) -> list[str]:
-        """What snapshots have of an archive."""
-        shots = [os.fspath(one / WARCS / name) for one in snapshot.paths(self.job)]
-        return [copy for copy in shots if self.files.exists(copy)]
-
-    def _shared(self, name: str) -> list[str]:
-        """Those of them that are the same file by another name."""
-        path = os.path.realpath(self.job.warcs / name)
-        return [copy for copy in self._copies(name) if os.path.samefile(copy, path) and not os.path.islink(copy)]
+    def end(self) -> None:
+        """It was told what it could not reach."""
+        keep(self.job, self.files, self.beyond[1:])
 
     def _lines_of(self, job: JobDir) -> int:
         return Mending(job, self.opt_outs, self.reason, self.at, self.away, self.files).run()
+
+    def _drop_indexes(self, stems: set[str]) -> None:
+        """Indexes tell the digests of what lay in an archive, until another export or start makes them anew. Snapshots
+        keep none."""
+        if not self.job.indexes.is_dir():
+            return
+        for name in self.files.listdir(self.job.indexes):
+            stem, found, _ = name.partition(CDXJ)  # behind it may stand that somebody was making it
+            if (found and stem in stems) or name == self.job.payloads.name:
+                self.files.unlink(self.job.indexes / name, missing_ok=True)
+        self.files.fsync_dir(self.job.indexes)
 
     # -- archives ------------------------------------------------------------------------------------------------------
 
     def _archive(self, name: str, offsets: list[int]) -> None:
         """One archive, and what snapshots have of it."""
-        path, copies = os.fspath(self.job.warcs / name), self._copies(name)
-        self.files.unlink(self.job.indexes / cdxj_name(name), missing_ok=True)  # an export makes it again
+        path = os.fspath(self.job.warcs / name)
+        shots = [os.fspath(one / WARCS / name) for one in snapshot.paths(self.job)]
+        copies = [copy for copy in shots if self.files.exists(copy)]
         if not self.files.exists(path):
             self.away[name] = len(offsets)
             for copy in copies:
                 self._rewrite(os.path.realpath(copy), offsets)
             return
         path = os.path.realpath(path)  # an archive may have been moved, and a link left in its place
-        shared = self._shared(name)
+        shared = [copy for copy in copies if os.path.samefile(copy, path) and not os.path.islink(copy)]
         self.records += self._rewrite(path, offsets)
         for copy in copies:
             if os.path.samefile(copy, path):
@@ -249,15 +181,6 @@ class Takedown:
             start += len(data)
 
 
-def _refers_to(revisit: Record) -> tuple[str, str]:
-    return revisit.fields.get("warc-refers-to-target-uri", ""), revisit.fields.get("warc-refers-to-date", "")
-
-
-def _visit(entry: LogEntry) -> Holder:
-    """What a revisit record says of the record of an entry."""
-    return record.uri(entry.url), record.date((entry.start_ms or 0) / 1000)
-
-
 def check_ended(job: JobDir, files: Files) -> None:
     """JobError where a crawl was killed, or its disk was full, and nobody went on with it: what its workers left is not
     in the log yet."""
@@ -273,17 +196,12 @@ def told(takedown: Takedown, say: Callable[[str], None]) -> bool:
     """Say what was done; whether that is all there was to do."""
     records, lines = words.plural(takedown.records, "record"), words.plural(takedown.lines, "line")
     say(f"taken down: {records}, {lines} of the crawl log")
-    if takedown.left_bereft:
-        what = words.plural(takedown.left_bereft, "capture")
-        say(f"with them went the bodies of {what} of other URLs, which had the same (--dry-run lists them)")
-    if takedown.elsewhere:
-        what = words.plural(takedown.elsewhere, "record")
-        say(f"{what} of an earlier crawl (archive.dedupe_from) still has such a body: run it there, too")
-    for name in takedown.linked:
-        say(
-            f"NOT cleaned: {name} has another name outside of this crawl: where that is another crawl, or a snapshot "
-            "of one, run it there, too; the directory of a round that `update` took in may be deleted"
-        )
+    for beyond in takedown.beyond:
+        if beyond.bereft:
+            what = words.plural(beyond.bereft, "capture")
+            say(f"with them went the bodies of {what} of other URLs, which had the same (--dry-run lists them)")
+        for line in beyond.told("NOT cleaned"):
+            say(line)
     if not takedown.lines and not takedown.away:
         say("nothing of what was named is stored here, or it was taken down before")
     for name, away in takedown.away.items():

@@ -1,7 +1,9 @@
 """The lines of a crawl log say what was taken down (takedown.py): those of a crawl, and those of its snapshots.
 
 Its newest part is put aside first: a catalogue knows the checksum of what is still written to, but not of parts that
-are compressed. Each part is written anew beside the old one, and takes its name when it is whole and on the disk.
+are compressed. Each part is written anew beside the old one. When it is whole and on the disk, a commit counts what is
+other in it, and names it (`mended`); then it takes the old one's name. What a kill leaves between these, the next
+takedown finishes.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Container, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from drum import Catalog, Edits, Files
+from drum.files import Handle
 
 from isal import isal_zlib
 
@@ -29,6 +31,8 @@ from irlcrawl.worker.archive.last_words import Returned, returned_in
 
 NOTE = Reason.TAKEN_DOWN.name.lower()
 """The annotation with the date, and the reason in the line of a URL that had been fetched."""
+MENDED = "mended"
+"""An entry of the catalogue: the part of the log whose lines are counted as mended, until they are."""
 _OF_CONTENT = ("canonical", "redirect")
 """Annotations that tell what a server sent; those of plug-ins, too, which have a dot in their names."""
 
@@ -58,6 +62,7 @@ class Mending:
             for name in self.files.listdir(self.job.indexes):
                 if parse_log_index(name) is not None:
                     self.files.unlink(self.job.indexes / name, missing_ok=True)
+            self.files.fsync_dir(self.job.indexes)
             self._mend_lines()
         finally:
             self.files.close(lock)
@@ -67,32 +72,59 @@ class Mending:
         path = os.fspath(self.job.crawl_log)
         catalog = Catalog.open(self.job.state, self.files)
         try:
+            self._finish(catalog)
             log = CrawlLog(self.files, path, catalog.get("log", {}), roll_bytes=1)
             try:
-                log.put_aside(lambda: _commit(catalog, "log", log.entry()))
+                log.put_aside(lambda: _commit(catalog, log=log.entry()))
             finally:
                 log.close()
             pieces = log_parts.pieces(self.files, path)
             returned = Returned(returned_in(pieces))
             for number, part in log_parts.rolled_parts(self.files, path).items():
-                moved = self._mend_part(part, number, returned)
-                if moved:
-                    counters = dict(catalog.get("counters", {}))
-                    counters["fetched_by_reason"] = _moved(counters.get("fetched_by_reason", {}), moved)
-                    _commit(catalog, "counters", counters)
+                self._mend_part(part, number, returned, catalog)
         finally:
             catalog.close()
 
-    def _mend_part(self, path: str, number: int, returned: Returned) -> Counter[str]:
+    def _finish(self, catalog: Catalog) -> None:
+        """A part that a commit counted takes its name, if it has not."""
+        if (name := catalog.get(MENDED)) is None:
+            return
+        path = os.fspath(self.job.logs / name)
+        if self.files.exists(temporary(path)):
+            self.files.rename(temporary(path), path)
+        self.files.fsync_dir(self.job.logs)
+        _commit(catalog, **{MENDED: None})
+
+    def _mend_part(self, path: str, number: int, returned: Returned, catalog: Catalog) -> None:
+        before, new = self.lines, temporary(path)
+        self.files.unlink(new, missing_ok=True)  # of one that was interrupted
+        handle = self.files.create(new)
+        try:
+            moved = self._write_mended(handle, path, number, returned)
+            if self.lines > before:
+                self.files.fsync(handle)
+        except BaseException:
+            self.files.unlink(new, missing_ok=True)
+            raise
+        finally:
+            self.files.close(handle)
+        if self.lines == before:
+            self.files.unlink(new)
+            return
+        self.files.fsync_dir(self.job.logs)
+        counters = dict(catalog.get("counters", {}))
+        counters["fetched_by_reason"] = _moved(counters.get("fetched_by_reason", {}), moved)
+        _commit(catalog, counters=counters, **{MENDED: os.path.basename(path)})
+        self._finish(catalog)
+
+    def _write_mended(self, handle: Handle, path: str, number: int, returned: Returned) -> Counter[str]:
         """A compressed part of the log. Returns which reasons became `taken_down`, and how often: those of last
         words."""
         moved: Counter[str] = Counter()
-        before = self.lines
-        with suppress(_Unchanged), _Packed(self.files, path) as packed:
-            for piece in log_parts.pieces_of(log_parts.open_part(self.files, path), number):
-                packed.write(b"".join(self._mended(piece, returned, moved)))
-            if self.lines == before:
-                raise _Unchanged
+        packer = isal_zlib.compressobj(1, wbits=31)
+        for piece in log_parts.pieces_of(log_parts.open_part(self.files, path), number):
+            self.files.write(handle, packer.compress(b"".join(self._mended(piece, returned, moved))))
+        self.files.write(handle, packer.flush())
         return moved
 
     def _mended(self, piece: log_parts.Piece, returned: Returned, moved: Counter[str]) -> Iterator[bytes]:
@@ -120,40 +152,6 @@ class Mending:
         return entry
 
 
-class _Unchanged(Exception):
-    """A part of the log has no line to be mended."""
-
-
-class _Packed:
-    """A new gzip file in the place of an old one, when all of it is written."""
-
-    def __init__(self, files: Files, path: str) -> None:
-        self._files, self._path, self._new = files, path, temporary(path)
-
-    def __enter__(self) -> _Packed:
-        self._files.unlink(self._new, missing_ok=True)
-        self._handle = self._files.create(self._new)
-        self._packer = isal_zlib.compressobj(1, wbits=31)
-        return self
-
-    def write(self, text: bytes) -> None:
-        self._files.write(self._handle, self._packer.compress(text))
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        files = self._files
-        try:
-            if kind is None:
-                files.write(self._handle, self._packer.flush())
-                files.fsync(self._handle)
-        finally:
-            files.close(self._handle)
-        if kind is not None:
-            files.unlink(self._new, missing_ok=True)
-            return
-        files.rename(self._new, self._path)
-        files.fsync_dir(os.path.dirname(self._path))
-
-
 def stored(job: JobDir, opt_outs: OptOuts, files: Files) -> Iterator[tuple[LogEntry, OptOut]]:
     """What the crawl log says is stored of the URLs that are named, with the line that names each. Damaged, OSError."""
     if not job.has_catalogue() or not job.logs.is_dir():
@@ -176,10 +174,15 @@ def borrows(entry: LogEntry) -> bool:
     return any(name.startswith("warcRevisit:") for name in entry.notes)
 
 
-def _commit(catalog: Catalog, key: str, value: object) -> None:
-    if catalog.get(key) != value:
-        edits = Edits()
-        edits.set(key, value)
+def _commit(catalog: Catalog, **entries: object) -> None:
+    """None: the entry is removed."""
+    edits = Edits()
+    for key, value in entries.items():
+        if value is None:
+            edits.remove(key)
+        elif catalog.get(key) != value:
+            edits.set(key, value)
+    if edits:
         catalog.commit(edits)
 
 

@@ -44,10 +44,14 @@ def web(changed: int = 0) -> Web:
     return web
 
 
-def crawled(path: Path, monkeypatch: pytest.MonkeyPatch, played: Web, sources: list[Path], kill_at: int = 0) -> Crawl:
+def crawled(
+    path: Path, monkeypatch: pytest.MonkeyPatch, played: Web, sources: list[Path], kill_at: int = 0, **archive_keys: Any
+) -> Crawl:
     with monkeypatch.context() as patch:
         crawl = Crawl(path, played, [SITE], patch)
         crawl.config.archive.dedupe_from = list(map(str, sources))
+        for name, value in archive_keys.items():
+            setattr(crawl.config.archive, name, value)
         asked = 0
 
         def request(url: str) -> None:

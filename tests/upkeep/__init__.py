@@ -9,4 +9,5 @@ salvage.py    upkeep/test_repair.py
 measure.py    ask/test_plan.py
 little_web.py   ask/test_plan.py
 takedown_log.py   upkeep/test_takedown.py
+takedown_search.py   upkeep/test_takedown.py, upkeep/test_takedown_killed.py
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,19 @@ from irlcrawl.ask.outcomes import last_words
 from irlcrawl.ask.why import why
 from irlcrawl.base.exit_codes import ExitCode
 from irlcrawl.base.job import JobDir, JobError
-from irlcrawl.base.job_files import TAKEDOWN, cdxj_name
+from irlcrawl.base.job_files import LOCK
 from irlcrawl.base.reasons import Reason
 from irlcrawl.cli import main
 from irlcrawl.config.keys import ConfigError
 from irlcrawl.config.lists import opt_out
 from irlcrawl.crawl.status import read_status
 from irlcrawl.terminal.progress import Bar
-from irlcrawl.upkeep.takedown import Takedown
+from irlcrawl.upkeep.takedown import Takedown, told
 from irlcrawl.upkeep.takedown_log import Mending
 from irlcrawl.web.opt_out import OptOuts
-from irlcrawl.worker.archive import log_parts
+from irlcrawl.worker.archive import log_parts, payloads
 from irlcrawl.worker.archive.crawl_log import LogEntry
 from irlcrawl.worker.archive.known import Known
-from irlcrawl.worker.archive.payloads import told
 from irlcrawl.worker.archive.reader import records
 from irlcrawl.worker.archive.unit import Unit
 from tests.crawl.test_dedupe_from import PAGES, SITE, crawled, web
@@ -44,10 +43,14 @@ HOST = "a.two.test"
 URL = f"http://{HOST}/3"
 
 
-def takedown(job: JobDir, files: Files | None = None, kind: str = "host", what: str = HOST) -> Takedown:
+def takedown(
+    job: JobDir, files: Files | None = None, kind: str = "host", what: str = HOST, say: Callable[[str], None] = len
+) -> Takedown:
     work = Takedown(job, OptOuts([opt_out(kind, what, "2026-11-02")]), "by mail", START, Bar(), files or Files())
     with job:
         work.run()
+        told(work, say)
+        work.end()
     return work
 
 
@@ -121,15 +124,6 @@ def test_indexes_of_the_log_told_of_what_was_taken_down(
         assert main.main(asked) == ExitCode.DONE
         told = capsys.readouterr().out
         assert "taken_down" in told and "\tok\t" not in told
-
-
-def test_the_index_of_an_archive_told_of_what_was_taken_down(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
-    job = copy("done")
-    assert main.main(["export", "cdxj", str(job.path)]) == ExitCode.DONE and URL in capsys.readouterr().out
-    names = [cdxj_name(path.name) for path in job.warcs.iterdir() if URL in urls_in(path)]
-    assert names and all((job.indexes / name).exists() for name in names)
-    takedown(job)
-    assert URL.encode() not in b"".join(path.read_bytes() for path in job.indexes.glob("*.cdxj"))
 
 
 def test_a_second_time_there_is_nothing_to_do(copy: Copy) -> None:
@@ -280,26 +274,20 @@ def changes(job: JobDir) -> list[int]:
 
 
 def test_a_kill_leaves_a_sound_crawl_and_a_repeat_finishes_it(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also the archives that have another name elsewhere: after a kill nothing was said of them."""
     whole = copy("done")
     main.main(["snapshot", str(whole.path), "kept"])
     pattern = whole.path.with_name("pattern")
     shutil.copytree(whole.path, pattern)
-    name = next(path.name for path in sorted(whole.warcs.iterdir()) if URL in urls_in(path))
     numbers = changes(whole)
     wanted, lines = held(whole), urls(whole)
     for number in numbers:
         shutil.rmtree(whole.path)
         shutil.copytree(pattern, whole.path)
-        another = whole.path.with_name("another")
-        another.unlink(missing_ok=True)
-        os.link(whole.warcs / name, another)
         with pytest.raises(KeyboardInterrupt):
             takedown(whole, Dies(number), kind="site", what="two.test")
         whole.release()
         assert main.main(["fsck", str(whole.path), "--quiet"]) == ExitCode.DONE, (number, capsys.readouterr().out)
-        assert takedown(whole, kind="site", what="two.test").linked == [name], number
-        assert not (whole.logs / TAKEDOWN).exists()
+        takedown(whole, kind="site", what="two.test")
         assert (held(whole), urls(whole)) == (wanted, lines), number
         assert not [path.name for path in whole.path.rglob("*.tmp")], number
         assert held(JobDir(whole.snapshots / "kept")) == wanted, number
@@ -384,8 +372,8 @@ def test_a_body_that_was_whole_somewhere_else_hid_which_captures_lost_theirs(
     for url in hosts:
         copy = JobDir(shutil.copytree(job.path, tmp_path / "copy", dirs_exist_ok=True))
         named = OptOuts([opt_out("url", url, "2026-11-02")])
-        told = {entry.url.decode() for entry in Takedown(copy, named, "", START, Bar()).bereft()}
-        assert takedown(copy, kind="url", what=url).left_bereft == len(told) == (url not in borrowed)
+        told = {entry.url.decode() for entry in Takedown(copy, named, "", START, Bar()).search().bereft}
+        assert takedown(copy, kind="url", what=url).beyond[0].bereft == len(told) == (url not in borrowed)
         assert told == {other for other in hosts if other != url and not body_of(copy, other)}
         shutil.rmtree(copy.path)
 
@@ -407,10 +395,13 @@ def test_a_body_in_an_earlier_crawl_stayed_unsaid(
 ) -> None:
     crawled(tmp_path / "first", monkeypatch, web(), [])
     second = crawled(tmp_path / "second", monkeypatch, web(changed=2), [tmp_path / "first"]).job()
-    assert takedown(second, kind="url", what=SITE).elsewhere == 1
+    assert takedown(second, kind="url", what=SITE).beyond[0].elsewhere == 1
+    told = "NOT cleaned: 1 record of an earlier crawl (archive.dedupe_from) with such a body: run it there, too\n"
+    assert main.main(["takedown", str(second.path), f"{SITE}1", "--dry-run"]) == ExitCode.DONE
+    assert capsys.readouterr().out.endswith(f"would {told.replace('cleaned', 'be cleaned')}")
     assert main.main(["takedown", str(second.path), f"{SITE}1", "--reason", "x", "--quiet"]) == ExitCode.DONE
-    assert "1 record of an earlier crawl (archive.dedupe_from) still has such" in capsys.readouterr().out
-    assert takedown(second, kind="url", what=f"{SITE}{PAGES - 1}").elsewhere == 0  # its body is its own
+    assert capsys.readouterr().out.endswith(told)
+    assert not any(takedown(second, kind="url", what=f"{SITE}{PAGES - 1}").beyond)  # its body is its own
 
 
 def test_a_taken_down_304_kept_the_header_of_its_server(
@@ -468,7 +459,7 @@ def test_logs_of_snapshots_say_it_too(copy: Copy, capsys: pytest.CaptureFixture[
     assert main.main(["fsck", str(shot.path), "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
     assert main.main(["snapshots", str(job.path), "--open", "kept", str(opened)]) == ExitCode.DONE
     assert main.main(["fsck", str(opened), "--quiet"]) == ExitCode.DONE, capsys.readouterr().out
-    assert not [one for one in told(os.fspath(opened), 0, Bar) if HOST.encode() in one.uri]
+    assert not [one for one in payloads.told(os.fspath(opened), 0, Bar) if HOST.encode() in one.uri]
 
 
 def test_another_name_of_an_archive_stayed_unsaid(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
@@ -478,6 +469,36 @@ def test_another_name_of_an_archive_stayed_unsaid(copy: Copy, capsys: pytest.Cap
     one = next(path for path in sorted(job.warcs.iterdir()) if URL in urls_in(path))
     os.link(one, job.path.with_name(one.name))
     capsys.readouterr()
-    assert main.main(["takedown", str(job.path), "--host", HOST, "--reason", "x", "--quiet"]) == ExitCode.DONE
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("NOT cleaned: ")]
-    assert len(said) == 1 and one.name in said[0] and "another crawl, or a snapshot" in said[0]
+    lines = []
+    for options in ("--dry-run",), ("--reason", "x", "--quiet"):
+        assert main.main(["takedown", str(job.path), "--host", HOST, *options]) == ExitCode.DONE
+        lines.append([line for line in capsys.readouterr().out.splitlines() if "has another name" in line])
+    assert lines[0] == [f"would {line.replace('cleaned', 'be cleaned')}" for line in lines[1]]
+    assert len(lines[1]) == 1 and lines[1][0].startswith("NOT cleaned") and one.name in lines[1][0]
+
+
+def test_a_snapshot_that_was_not_finished_kept_what_was_taken_down(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was not cleaned; of an archive that it shares the takedown said that it had a name outside of the crawl."""
+    job = copy("done")
+    assert main.main(["snapshot", str(job.path), "kept"]) == ExitCode.DONE
+    (job.snapshots / "kept").rename(job.snapshots / ".kept")
+    work = takedown(job)
+    assert work.records and not any(work.beyond)
+    assert not (job.snapshots / ".kept").exists()
+
+
+def test_indexes_kept_the_digests_of_what_was_taken_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawled(tmp_path / "first", monkeypatch, web(), [])
+    job = crawled(tmp_path / "second", monkeypatch, web(changed=2), [tmp_path / "first"]).job()
+    assert main.main(["export", "cdxj", str(job.path), "-o", str(tmp_path / "cdxj"), "--quiet"]) == ExitCode.DONE
+    (index,) = job.indexes.glob("*.cdxj")
+    shutil.copy(index, job.indexes / f"{index.name}.7.tmp")  # of an export that was killed
+    (other := job.indexes / "another.cdxj").touch()
+    takedown(job, kind="url", what=SITE)
+    assert {path.name for path in job.indexes.iterdir()} == {other.name, LOCK}
+    takedown(job, kind="url", what=SITE)
+    assert other.exists()

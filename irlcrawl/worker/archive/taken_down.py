@@ -52,10 +52,13 @@ def in_place_of(record: Record, at: float, reason: str) -> bytes:
 
 
 def _bare(unit: Unit) -> Unit:
-    """The unit without what it tells of an answer: the header of a 304, where a body lies, and of a page that was
-    visited before its digest, its validators and its links."""
+    """The unit without what it tells of an answer: the header of a 304, where a body lies, of a page that was visited
+    before its digest, its validators and its links, and what a host said in tdmrep.json."""
     page = None if unit.page is None else Known(visits=unit.page.visits)
-    return replace(unit, header="", size=None, original=None, holder=None, own=None, away=False, page=page)
+    robots = None if unit.robots is None else {name: value for name, value in unit.robots.items() if name != "tdm"}
+    return replace(
+        unit, header="", size=None, original=None, holder=None, own=None, away=False, page=page, robots=robots
+    )
 
 
 def _record(unit: Unit, warcinfo_id: str, refers_to: str, at: float) -> bytes:

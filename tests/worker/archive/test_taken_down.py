@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from drum import Files
@@ -56,6 +57,15 @@ def test_it_has_the_length_of_the_response_and_none_of_its_content(tmp_path: Pat
     assert (unit.reason, unit.detail, unit.key) == (Reason.TAKEN_DOWN, "asked by mail", UNIT.key)
     assert b"reason: taken_down\r\nstatus: 200\r\ndetail: asked by mail\r\n" in one.block
     assert gzip.decompress(new).startswith(b"WARC/1.1\r\nWARC-Type: metadata\r\n")
+
+
+def test_the_record_of_a_robots_txt_kept_what_its_host_said_in_tdmrep_json(tmp_path: Path) -> None:
+    fact = {"robots": 1, "failed": 0}
+    unit = replace(UNIT, robots={**fact, "tdm": "irlcrawl-tdm: 1 / https://a.test/john"})
+    exchange = Exchange(UNIT.url, "10.0.0.1", b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"User-agent: *\n")
+    (old,) = read(tmp_path, record.member(record.request_and_response(unit, exchange, INFO_ID)[1], 1))
+    (new,) = read(tmp_path, taken_down.in_place_of(old, 1e9, "x"))
+    assert Unit.from_json(new.unit or "", UNIT.url).robots == fact
 
 
 @settings(deadline=None, max_examples=50)
